@@ -47,7 +47,10 @@ _KINDS: dict[str, Callable[[Path, str], object]] = {
 
 
 def check_file(path: Path) -> None:
-    """Check one authored file as what its name says it is; raises InputError with every problem, one a line."""
+    """Check one authored file by the kind that its name implies.
+
+    Raises InputError with every problem, one per line.
+    """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; use a file, or --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}

@@ -1,4 +1,4 @@
-"""List translated symptoms and rules, and what is missing or out of date."""
+"""List translated symptoms and rules, and missing or outdated translations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def stamped(path: Path) -> str:
 
 
 def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> tuple[list[str], bool]:
-    """What is out of date in files or a catalog folder, or `is_missing`, with counts; and whether anything is stale."""
+    """Outdated translations in files or a catalog folder, or missing ones with `is_missing`.
+
+    Returns lines with counts, and whether any translation is outdated.
+    """
     records = [(path, _read_translatable(path)) for path in files] or [
         (path.relative_to(root), record) for path, record in translatable(root)
     ]

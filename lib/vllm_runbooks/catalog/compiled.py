@@ -22,7 +22,7 @@ _AUTHORED = "vllm_runbooks.catalog.authored"
 
 
 def sources(root: Path) -> list[Path]:
-    """The authored files that the index of symptoms is made of, in a fixed order."""
+    """Authored files of the index of symptoms, in a fixed order."""
     authored = (path for kind in ("symptoms", "policies") for path in sorted((root / kind).glob("*.yaml")))
     return [root / "lines.yaml", *authored]
 
@@ -104,7 +104,7 @@ SERVING = Index(
     lambda index: record(Serving, whole(index, "serving")),
     (Serving,),
 )
-"""The metrics of a running server, the figures made of them, and the conditions."""
+"""Metrics of a running server, the figures derived from them, and the conditions."""
 ENTRANCES = Index(
     "entrances",
     lambda root: [entrances_source(root)],
@@ -122,9 +122,9 @@ load_rules = RULES.load
 
 
 def load(compiler: Compiler | None = None, *, user_folders: Iterable[str | Path] = ()) -> Catalog:
-    """Load the catalog, and the user's own folders on top: what has the same id replaces what is shipped.
+    """Load the catalog with the user's own folders on top, which replace entries of the same id.
 
-    A broken file among the shipped ones or the user's own is left out and named in `problems`.
+    A broken file, shipped or the user's own, is skipped and listed in `problems`.
     """
     index = SYMPTOMS.load(compiler)
     problems = list(index.problems)

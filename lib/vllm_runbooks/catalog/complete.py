@@ -1,7 +1,7 @@
 """Shell completion: commands, options, and names in the catalog.
 
-The shell calls the program for every press of the key, so nothing here compiles the catalog or imports a command: names
-are those of files, or lines of one. On any error nothing is offered.
+The shell calls the program for every key press, so this module compiles no catalog and imports no
+command: names are those of files, or lines of one. On any error there are no completions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import evidence as evidence_records
 
 VARIABLE = "_VLLM_RUNBOOKS_COMPLETE"
-"""By which click is asked for completions."""
+"""Variable by which click requests completions."""
 _GPU = re.compile(r"^ {0,4}- name: [\"']?([A-Za-z0-9][A-Za-z0-9._ -]{0,60}?)[\"']?\s*$", re.MULTILINE)
 _COUNTED = re.compile(r"(.*,)?(\d{1,4}[xX])?", re.ASCII)
 _VALUE = re.compile(r"--[\w-]{1,60}=", re.ASCII)
@@ -71,7 +71,7 @@ Names = Callable[[], Iterable[str]]
 
 
 def cases(kind: str = "*") -> list[str]:
-    """Ids of recorded cases that hold a file of such a name."""
+    """Ids of recorded cases that have a file of this name."""
     return sorted({path.parent.name for path in folders.cases_dir().glob(f"*/{kind}")})
 
 
@@ -110,7 +110,7 @@ def releases() -> list[str]:
 
 
 def engine_options(incomplete: str) -> list[CompletionItem]:
-    """Options of the newest release's engine that begin as typed; those that turn one off only behind `--no-`."""
+    """Options of the newest release that begin as typed; negations only after `--no-`."""
     if not incomplete.startswith("--"):
         return []
     from vllm_runbooks.catalog import options
@@ -134,7 +134,7 @@ def gpus() -> list[str]:
 
 
 class CompletedName(click.ParamType[str]):
-    """A word that completes to one of some names, or to a file; any other word is accepted, too."""
+    """A name or a file that completes; any other word is accepted, too."""
 
     name = "text"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 Key = tuple[int, ...]
-"""A release's numbers, as many as decide."""
+"""Numbers of a release, as many as needed."""
 NEVER: Key = (10**6,)
 
 
@@ -32,5 +32,5 @@ class EraValue(NamedTuple):
 
 
 def in_release(rules: Sequence[EraValue], release: Key | None) -> Any:
-    """Value of the last rule that has begun in a release; of the last rule if the release is unknown."""
+    """Value of the last rule that applies in a release; the last of all for an unknown release."""
     return next(rule.value for rule in reversed(rules) if release is None or rule.since <= release)

@@ -51,7 +51,8 @@ VALUES: Mapping[str, str] = {
     "word": r"[A-Za-z0-9_][\w.-]{0,80}",
     "setting": r"[a-z][a-z0-9_]{0,40}(?:\.[a-z0-9_-]{1,60}){1,6}",
 }
-"""By kind of placeholder the whole pattern of its values; the shell of another host reads a `remote_path` once more."""
+"""Pattern of the values by kind of placeholder; a `remote_path` is parsed again by the shell of
+another host."""
 _READS = "read-only"
 _NOTHING = "nothing (read-only)"
 
@@ -75,7 +76,7 @@ class HostCommand(Authored):
 
     @property
     def is_expanded(self) -> bool:
-        """Whether it is text for a shell, which replaces a part of it: such a row has no placeholder."""
+        """Whether it is text that a shell expands: such a row has no placeholder."""
         return any(sign in word for word in self.argv for sign in "$*")
 
     @cached_property
@@ -85,7 +86,7 @@ class HostCommand(Authored):
 
 TABLE: Mapping[str, HostCommand] = LazyTable("host_commands", HostCommand)
 _PLACED = r"\{[a-z_]+\}|<[\w ]+>|[A-Z]{3,20}"
-"""How print names what is to be put in: `{name}`, `<name>` or `NAME`."""
+"""Placeholders in printed commands: `{name}`, `<name>` or `NAME`."""
 _PYTHON = re.compile(
     r"import [A-Za-z_][\w.]{0,80}(?:, [A-Za-z_][\w.]{0,80}){0,2}(?: as [a-z])?(?:\.<module>)?"
     r"(?:; (?:print\([\w.()'\", \[\]]{1,120}\)|torch\.zeros\(1\)\.cuda\(\)))?"
@@ -94,7 +95,7 @@ _PYTHON = re.compile(
 
 
 def argv(name: str, **values: str) -> tuple[str, ...]:
-    """Words of a command; raises InputError if a value is not of its kind or the command is text for a shell."""
+    """Words of a command; raises InputError for an invalid value or text for a shell."""
     if TABLE[name].is_expanded:
         raise InputError(f"`{' '.join(TABLE[name].argv)}` needs a shell; type it")
     return tuple(_filled(word, values) for word in TABLE[name].argv)
@@ -115,7 +116,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 
 def is_of_kind(kind: str, value: str) -> bool:
-    """Whether a value may stand for a placeholder."""
+    """Whether a value is valid for a placeholder."""
     if not value.isprintable() or not re.fullmatch(VALUES[kind], value, re.ASCII):
         return False
     return kind != "port" or int(value) < 1 << 16
@@ -175,7 +176,7 @@ def _is_word(word: str, template: str) -> bool:
 
 
 def _pattern(template: str) -> str:
-    """Pattern of a word of a row; each value is a group."""
+    """Pattern of a row's word; each value is a group."""
     parts = string.Formatter().parse(template)
     return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
 
@@ -196,7 +197,7 @@ def unknown(text: str) -> Iterator[str]:
 
 @cache
 def programs() -> frozenset[str]:
-    """First words of what is a command: of those in the table, and of others that hosts have."""
+    """First words of commands: of the table, and of other programs on hosts."""
     return frozenset({*(row.argv[0] for row in TABLE.values()), "python", *_OTHERS})
 
 

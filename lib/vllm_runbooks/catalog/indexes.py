@@ -1,4 +1,4 @@
-"""Compiled indexes of the catalog: find, read, and compile them anew where the authored files are newer."""
+"""Compiled indexes of the catalog: find, read, and recompile them if authored files are newer."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def indexed(name: str, root: Path, key: Callable[[Path], str], compiler: Compile
 
 @dataclass(frozen=True)
 class Index(Generic[T]):
-    """A compiled index of a catalog folder, and how it is made."""
+    """A compiled index of a catalog folder, with its compiler."""
 
     name: str
     sources: Callable[[Path], Iterable[Path]]
-    """The authored files that it is made of, in a fixed order."""
+    """Its authored files, in a fixed order."""
     compiler: str
     """Compiler as `module:function`, imported only to compile, as it needs pydantic and a YAML
     parser."""
@@ -93,7 +93,10 @@ class Index(Generic[T]):
         return digest(self.sources(root), *self.kinds)
 
     def load(self, compiler: Compiler | None = None, root: Path | None = None) -> T:
-        """The index of a catalog folder, by default the shipped one; compiled by `compiler` if it is given."""
+        """Index of a catalog folder, by default the shipped one.
+
+        Compiled by `compiler` if given.
+        """
         return indexed(self.name, root or folders.catalog_dir(), self.key, compiler or self._compile, self.decode)
 
     def _compile(self, root: Path) -> tuple[dict[str, Any], list[str]]:
@@ -105,7 +108,7 @@ class Index(Generic[T]):
 
 
 def whole(index: Mapping[str, Any], name: str) -> Any:
-    """Data of an index that is made of one file; raises InputError if the file is broken or missing."""
+    """Data of an index of a single file; raises InputError if the file is broken or missing."""
     if not index.get(name):
         problems = "; ".join(index.get("problems", ())) or "missing"
         raise InputError(f"{folders.catalog_dir()}: {name}.yaml is broken: {problems}")

@@ -32,7 +32,7 @@ class Language(Authored):
     """A language other than English."""
 
     name: str
-    """In its own words."""
+    """Name in the language itself."""
     tag: str
     """HTML language tag, for fonts and screen readers."""
     mark: str
@@ -40,7 +40,7 @@ class Language(Authored):
     forms: str
     """Regular expression of the names that systems give it, in small letters."""
     words: dict[str, str]
-    """The fixed words of what is printed: English to this language."""
+    """Fixed phrases: English to this language."""
 
 
 LANGUAGES: Mapping[str, Language] = LazyTable("languages", Language)
@@ -74,7 +74,7 @@ def chosen(name: str | None, where: str = "lang") -> str | None:
 
 
 _LONGEST = 400
-"""Characters of what fills a hole."""
+"""Maximum length of the value of a placeholder."""
 
 
 _LEAST = 14
@@ -110,19 +110,21 @@ class Phrase(str):
 
 
 def listed(items: Sequence[str], form: str = "{first} and {second}") -> str:
-    """Some texts in a row, at least one; they may be phrases."""
+    """Join texts, at least one; they may be phrases."""
     return reduce(lambda first, second: Phrase(form, first=first, second=second), items)
 
 
 class Wording(NamedTuple):
-    """The fixed words of what is printed, in a language; None is English."""
+    """Fixed phrases in a language; None for English."""
 
     lang: str | None = None
 
     def __call__(self, text: str, **values: object) -> str:
-        """The text in this language, its `{name}` filled; one that is not in the table is marked.
+        """The text in this language with its placeholders filled.
 
-        A text that was filled already is found by the words around its holes.
+        A text without a translation is marked.
+
+        Text that is already filled is identified by the words around its placeholders.
         """
         if self.lang is None:
             return text.format(**values) if values else text
@@ -152,7 +154,7 @@ class Wording(NamedTuple):
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Join sentences; there is no blank behind a Chinese full stop."""
+    """Join sentences; there is no blank after a Chinese full stop."""
     result = ""
     for sentence in sentences:
         result += f"{'' if not result or result[-1] in _ENDS else ' '}{sentence}"
@@ -165,7 +167,7 @@ def unfolded(text: str) -> str:
 
 
 def texts(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
-    """The texts of a symptom or a rule that can be translated, or of a translation, without those that are empty."""
+    """Non-empty translatable texts of a symptom or a rule, or of a translation."""
     if isinstance(record, Rule | RuleTexts):
         fields: Texts = {
             "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
@@ -199,7 +201,7 @@ def missing(record: Symptom | Rule, lang: str) -> list[str]:
 
 
 def stale(record: Symptom | Rule, lang: str) -> list[str]:
-    """The fields of which the English text has changed since it was translated."""
+    """Fields whose English text has changed since the translation."""
     translation = record.translations.get(lang)
     if translation is None:
         return []
@@ -208,7 +210,10 @@ def stale(record: Symptom | Rule, lang: str) -> list[str]:
 
 
 def told_in(record: T, lang: str) -> T:
-    """A symptom or a rule with its texts in a language; a missing or stale one is in English, behind a mark."""
+    """A symptom or a rule with its texts in a language.
+
+    Missing or stale ones are in English, with a mark.
+    """
     mark = LANGUAGES[lang].mark
     translation = record.translations.get(lang)
     old = stale(record, lang)

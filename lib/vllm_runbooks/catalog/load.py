@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 @cache
 def load_catalog(folders: tuple[str, ...] | None = None) -> Catalog:
-    """The catalog with the user's own folders on top (default: those of `VLLM_RUNBOOKS_CATALOG`)."""
+    """The catalog with the user's own folders on top (default: `VLLM_RUNBOOKS_CATALOG`)."""
     return compiled.load(user_folders=own_catalogs() if folders is None else folders)
 
 
 def language(lang: str | None = None) -> str | None:
-    """The given language, else that of `VLLM_RUNBOOKS_LANG`; None for English; raises InputError if it is unknown."""
+    """The given language, else that of `VLLM_RUNBOOKS_LANG`; None for English.
+
+    Raises InputError if it is unknown.
+    """
     if lang is None:
         return languages.chosen(os.environ.get(languages.LANG), languages.LANG)
     return languages.chosen(lang)
@@ -39,7 +42,7 @@ def in_language(shelf: Catalog, lang: str | None) -> Catalog:
 
 
 def toolchain(version: str | None = None) -> Toolchain:
-    """Facts of a toolchain version such as `1.1.7`, else of the newest; raises InputError if it is unknown."""
+    """Facts of a toolchain version such as `1.1.7`, by default the newest; raises InputError."""
     toolchains = compiled.TOOLCHAINS.load()
     if version is None:
         return toolchains[-1]

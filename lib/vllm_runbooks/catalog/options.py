@@ -20,14 +20,15 @@ from vllm_runbooks.catalog.folders import catalog_dir
 from vllm_runbooks.core.errors import InputError
 
 ENTRIES = ("serve", "api_server")
-"""The two programs whose command lines are known: `vllm serve` and `python -m vllm.entrypoints.openai.api_server`."""
+"""Programs with known command lines: `vllm serve` and `python -m
+vllm.entrypoints.openai.api_server`."""
 SERVERS = (*ENTRIES, "image")
 """Ways to launch a server: a program, or the default command of an image."""
 CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
 """Classes that launch vLLM from Python and whose parameters are known."""
 _VERSION = re.compile(
     r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}+))?+"
-    # What may follow the numbers without a sign between: the words of pre- and post-releases, and CUDA's in tags.
+    # Suffixes after the numbers without a separator: of pre- and post-releases, and CUDA's in tags.
     r"((?:(?:[-_.+]|[abc](?![A-Za-z])|rc|alpha|beta|pre|dev|post|cu(?=\d))[-_.+0-9A-Za-z]{0,79})?)",
     re.ASCII,
 )
@@ -58,13 +59,13 @@ class Option:
     """All accepted spellings, in the parser's order; none for a positional."""
     dest: str
     type: Any
-    """The conversion, in the grammar described in `docs/releases.md`; None where no value is taken."""
+    """The conversion, in the grammar described in `docs/releases.md`; None without a value."""
     flag_values: Mapping[str, Any]
     """Value that each spelling of an option without a value sets."""
     action: str = "_StoreAction"
     """argparse's or vLLM's class of action."""
     nargs: int | str | None = None
-    """Number of values as argparse counts them: None is one."""
+    """Argparse's number of values; None is one."""
     const: Any = None
     default: Any = None
     """JSON, or {"repr": text}, or {"object": class} for an object of a configuration class with its own defaults."""
@@ -76,7 +77,7 @@ class Option:
     hints: tuple[str, ...] = ()
     """Values that the help names without excluding others."""
     by_device: tuple[str, ...] = ()
-    """Fields that depend on the device: a default is a GPU's, choices are those of GPU and CPU together."""
+    """Device-dependent fields: a default is a GPU's, choices are those of GPU and CPU together."""
     probes: Mapping[str, Any] = field(default_factory=dict)
     """Results of an action of vLLM's own for a list of texts."""
 
@@ -103,13 +104,13 @@ class EnvironmentVariable:
     true: tuple[str, ...]
     """For kind bool: the tested texts that mean true."""
     refused: tuple[str, ...]
-    """The texts, of those tried, with which reading it ends in an error."""
+    """Tested texts that cause an error."""
     is_listed: bool
     """Whether vLLM lists it among its variables: it warns of names beginning with VLLM_ that are not listed."""
 
 
 class Limit(NamedTuple):
-    """A limit of a number: its sign, its words and its test."""
+    """A bound of a number: its sign, its words and its test."""
 
     sign: str
     words: str
@@ -130,18 +131,18 @@ class Bound(NamedTuple):
 
     dests: tuple[str, ...]
     refused: Any
-    """The condition (see `reading.arguments.conditions`) under which it is refused."""
+    """Condition (see `reading.arguments.conditions`) under which it is rejected."""
     limits: Mapping[str, float]
     """For a bound of one argument: ge, gt, le or lt with a number; empty for any other
     condition."""
     says: str
-    """The release's own message, with … for what it fills in; empty where there are limits."""
+    """The release's own message, with … for its values; empty for bounds."""
     at: str
     """File and line in the release's sources."""
 
 
 class Default(NamedTuple):
-    """The value that an argument has where it is not given."""
+    """Default value of an argument."""
 
     value: Any
     is_known: bool
@@ -168,7 +169,7 @@ class ReleaseData:
     """All data of one release."""
 
     version: str
-    """The release that the data was made from."""
+    """Release of the data."""
     asked: str
     """The requested release; names such as `latest` are resolved."""
     is_beyond: bool
@@ -176,7 +177,7 @@ class ReleaseData:
     is_before: bool
     """Whether the requested release is older than any in the catalog."""
     made: Mapping[str, Any]
-    """How the data was made: package, origin ("parser" or "static"), Python, device."""
+    """Origin of the data: package, origin ("parser" or "static"), Python, device."""
     records: Mapping[str, Any] = field(repr=False)
     """By "kind name"; see `docs/releases.md`."""
 
@@ -251,7 +252,7 @@ class ReleaseData:
 
     @cached_property
     def switches_off(self) -> frozenset[str]:
-        """Switches that are off where they are not given, whatever the device, by dest."""
+        """Destinations of switches that are off by default on every device."""
         computed = self.of("default")
         off = (dest for dest, option in self.by_dest.items() if option.default is False and not option.by_device)
         return frozenset(dest for dest in off if dest not in computed)
@@ -296,10 +297,10 @@ class ReleaseData:
         memory_gib: float | None = None,
         capability: str | None = None,
     ) -> Default:
-        """The value of an engine argument, by its argparse name, that is not given.
+        """Default of an engine argument, by argparse name.
 
-        `context` is "serve" for a server and "llm" for the class LLM. Some defaults depend on the GPU: its name,
-        its memory and its compute capability, such as "9.0".
+        `context` is "serve" for a server and "llm" for the class LLM. Some defaults depend on the
+        GPU: its name, its memory and its compute capability, such as "9.0".
         """
         moving = self.records.get(f"default {dest}")
         option = self.by_dest.get(dest)
@@ -424,7 +425,7 @@ class Names(NamedTuple):
 
 
 def names(folder: Path) -> Names:
-    """The names in all release files of a folder; none where it has none."""
+    """Names in all release files of a folder; empty if it has none."""
     arguments: set[str] = set()
     variables: set[str] = set()
     for _, _, path in files(folder):
@@ -440,7 +441,7 @@ def names(folder: Path) -> Names:
 
 
 def is_within(version: str, row: Mapping[str, Any]) -> bool:
-    """Whether a release is one from `first` to `last` of a table's row, which may be open at either end."""
+    """Whether a release is between the optional `first` and `last` of a table's row."""
     key = version_key(version) or ()
     first, last = (version_key(row.get(end, version)) or () for end in ("first", "last"))
     return first <= key <= last
@@ -505,7 +506,7 @@ def _load(folder: Path, version: str) -> ReleaseData:
 
 
 def apply(records: dict[str, Any], document: Mapping[str, Any]) -> None:
-    """Turn the records of one release into those of the next one."""
+    """Convert the records of one release to those of the next one."""
     for key in document["unset"]:
         records.pop(key, None)
     records.update(document["set"])
@@ -558,7 +559,7 @@ def history(name: str) -> tuple[OptionChange, ...]:
 
 
 class NameStatus(NamedTuple):
-    """Place of a name in the history of the releases, seen from one of them."""
+    """State of a name in one of the releases."""
 
     kind: str
     """"known", "gone", "to come" or "never"."""
@@ -588,7 +589,7 @@ class PastNames(NamedTuple):
 
 
 def past() -> PastNames:
-    """Names of all releases; looked up once for many names."""
+    """Names of all releases, loaded once for many look-ups."""
     return PastNames(known_releases(), _lives(releases_dir()))
 
 
@@ -610,7 +611,7 @@ def standing(name: str, data: ReleaseData, past_releases: PastNames, more: Itera
 
 @cache
 def _lives(folder: Path) -> Mapping[str, tuple[NameLifetime, ...]]:
-    """Releases that have each spelling of an option and each variable; a name may disappear and come back."""
+    """Releases of each spelling of an option and each variable; a name may disappear and return."""
     lives_by_name: dict[str, list[NameLifetime]] = {}
     begun: dict[tuple[str, str], int] = {}
     spelt: dict[str, tuple[str, ...]] = {}

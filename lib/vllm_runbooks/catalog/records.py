@@ -18,14 +18,14 @@ class Example(Authored):
     """Source of the example: a recorded case, one of our own runs, or the message template
     (release, file, line) it is filled from."""
     vllm: str | None = None
-    """Release that prints it so; None where the message is not vLLM's."""
+    """Release that prints it; None if the message is not vLLM's."""
     captures: dict[str, str] = field(default_factory=dict)
     """Captures expected, as printed."""
 
 
 @dataclass(frozen=True)
 class NearMiss(Authored):
-    """A text that looks alike and must stay silent."""
+    """A similar text that must not match."""
 
     text: str
     why: str
@@ -33,7 +33,7 @@ class NearMiss(Authored):
 
 @dataclass(frozen=True)
 class Signature(Authored):
-    """One wording by which a symptom shows in a log."""
+    """One wording of a symptom in a log."""
 
     pattern: str
     """Regular expression in the common subset of RE2 and `re`; a blank matches any blanks or none.
@@ -56,7 +56,7 @@ class Condition(Authored):
     """A condition that is true when the symptom is the cause."""
 
     says: str
-    """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
+    """Text of the condition; `{name}` is replaced by a capture or fact."""
     argument: str | None = None
     """Argument (argparse destination) that is tested."""
     fact: str | None = None
@@ -77,7 +77,8 @@ class Condition(Authored):
     is_last: bool = False
     """True if the process that wrote the line wrote nothing after it."""
     required: bool = False
-    """A symptom whose required condition does not hold, or whose required capture is missing, is not found."""
+    """A symptom is discarded if its required condition is false, or its required capture is
+    missing."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ class Policy(Authored):
     """Steps to try one after another, offered only on request by name. One YAML file each."""
 
     id: str
-    """Words with dashes; the file's name, and the name to ask by."""
+    """Words with dashes; the name of the file and of the policy."""
     title: str
     why: str
-    """Plain words: what the steps do, when that is right, and when not."""
+    """In plain words: the steps, and when to use them or not."""
     steps: tuple[RemedyText, ...]
     """In the order in which they are tried."""
     helps: tuple[str, ...]
@@ -161,18 +162,18 @@ class RuleTexts(Authored):
 
 @dataclass(frozen=True)
 class Symptom(Authored):
-    """A symptom: how it shows, what it means, what to do. One YAML file each."""
+    """A symptom: signatures, meaning and remedies. One YAML file each."""
 
     id: str
     """`<class>` or `<class>.<finer>`; the file's name."""
     title: str
-    """The fault in a few words, never the fix."""
+    """The problem in a few words, never the fix."""
     severity: Severity
     signatures: tuple[Signature, ...]
     examples: tuple[Example, ...]
     near_misses: tuple[NearMiss, ...]
     cause: str
-    """Plain words: what the software does and why it fails here."""
+    """In plain words: what the software does and why it fails here."""
     explanation: tuple[str, ...]
     """Sentences with this log's numbers, `{name}`; one that needs an unknown number is left out."""
     do_first: str
@@ -187,7 +188,7 @@ class Symptom(Authored):
     instead_of: tuple[str, ...] = ()
     """Ids of less specific symptoms that this one replaces if both match the same line."""
     companions: tuple[Signature, ...] = ()
-    """Lines that add evidence and captures where the symptom was found."""
+    """Lines that add evidence and captures if the symptom was found."""
     conditions: tuple[Condition, ...] = ()
     remedies: tuple[RemedyText, ...] = ()
     """Cheapest first."""
@@ -210,21 +211,21 @@ class RuleExample(Authored):
     text: str
     """A script, file or command of our own."""
     at: str
-    """The words that the issue points at."""
+    """Text that the issue points at."""
     vllm: str | None = None
     """Release that it is checked for; None for the newest in the catalog."""
     gpus: str | None = None
     file: str = ""
     """File name, if the name determines the format."""
     says: str = ""
-    """Words that the message must hold."""
+    """Words that the message must contain."""
     fixed: str | None = None
     """The whole text after `--fix`; None if this issue has no fix."""
 
 
 @dataclass(frozen=True)
 class RuleNearMiss(Authored):
-    """A text that looks alike and about which the rule must be silent."""
+    """A similar text for which the rule must not report an issue."""
 
     text: str
     why: str
@@ -238,14 +239,15 @@ class Rule(Authored):
     """Something that is wrong with a command, script or manifest. One YAML file each."""
 
     id: str
-    """`<group>.<words-with-dashes>`; the file's name."""
+    """`<group>.<words-with-dashes>`; the name of the file."""
     title: str
-    """The fault in a few words, never the fix."""
+    """The problem in a few words, never the fix."""
     severity: IssueSeverity
     message: tuple[str, ...]
     """Sentences with values as `{name}`; a sentence with an unknown value is left out."""
     why: str
-    """Plain words: what the shell or vLLM does with it, and why that is not what was meant."""
+    """In plain words: what the shell or vLLM does with it, and how that differs from the
+    intention."""
     examples: tuple[RuleExample, ...]
     near_misses: tuple[RuleNearMiss, ...]
     verified: Verified
@@ -265,7 +267,7 @@ class Entrance(Authored):
     """An observation of a user who needs help, in their words, with its target."""
 
     id: str
-    """Words with dashes, in small letters."""
+    """Lower-case words with dashes."""
     sees: str
     """The observation, in the words of a user who does not know the cause."""
     says: str
@@ -276,20 +278,20 @@ class Entrance(Authored):
     symptoms: tuple[str, ...] = ()
     """Ids of symptoms, or of groups of them (`oom`, `dist.peer_lost`), that look like this."""
     runbook: str | None = None
-    """Runbook that goes through it step by step."""
+    """Runbook for it."""
     commands: tuple[str, ...] = ()
     """Commands of ours that answer it, the first one first."""
     page: str | None = None
     """Page of the documentation that explains the answer, without its ending."""
 
     def leads_to(self, symptom: str) -> bool:
-        """Whether a symptom is one of those that look like this."""
+        """Whether a symptom matches this observation."""
         return any(symptom == name or symptom.startswith(f"{name}.") for name in self.symptoms)
 
 
 @dataclass(frozen=True)
 class LineFormat(Authored):
-    """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
+    """A line that vLLM prints during startup or serving: its figures and its meaning."""
 
     id: str
     patterns: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The memory that a launch claims on a GPU and the memory that is free there; any unit, the same throughout."""
+"""Memory that a launch claims on a GPU, and free memory; any unit, consistently."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Series(Authored):
     """"gauge", "counter" or "histogram"."""
     says: str
     names: tuple[MetricName, ...]
-    """The newest first; the first that a server exports is taken."""
+    """Newest first; the first one that a server exports is used."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ServingFact(Authored):
     join: str = "sum"
     """Aggregation over engines and models of a server: "sum", or "max" for a share per engine."""
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Samples that count: by label its values."""
+    """Included samples: values by label."""
     of: str | None = None
     """Series that a share is of."""
     quantile: float | None = None
@@ -76,13 +76,13 @@ class ServingTest(Authored):
     limit: float | None = None
     """Threshold for the fact."""
     than: str | None = None
-    """Another gauge that it is compared with instead, in the same sample."""
+    """Another gauge of the same sample to compare with."""
     times: float = 1.0
-    """By what that one is multiplied."""
+    """Factor on that gauge."""
     rung: tuple[str, ...] = ()
     """Health checks, one of which failed."""
     reason: tuple[str, ...] = ()
-    """Words of `REASONS`, one of which is why."""
+    """Accepted reasons, from `REASONS`."""
     setting: str | None = None
     """Label of `vllm:cache_config_info`."""
     equals: str | None = None
@@ -94,9 +94,9 @@ class ServingCondition(Authored):
     """A problem of a running server, present if every test is true."""
 
     id: str
-    """`serving.` and words; never used for another condition."""
+    """`serving.` and words; never reused for another condition."""
     title: str
-    """The fault, `{fact}` filled in: never what to do."""
+    """The problem, with `{fact}` filled in; never the action."""
     severity: Severity
     when: tuple[ServingTest, ...]
     why_limits: str
@@ -123,10 +123,10 @@ class ServingCondition(Authored):
 
 @dataclass(frozen=True)
 class Serving(Authored):
-    """`catalog/serving.yaml`: the metrics of vLLM, the figures that follow from them, and the conditions on both.
+    """`catalog/serving.yaml`: metrics of vLLM, figures derived from them, and conditions on both.
 
-    An alert can be written of a condition whose tests are all of facts (`is_measured`): each test is a PromQL
-    comparison, joined by `and`.
+    A condition whose tests only use facts (`is_measured`) can be exported as an alert: each test is
+    a PromQL comparison, joined by `and`.
     """
 
     series: dict[str, Series]
@@ -172,7 +172,7 @@ RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat
 TYPES = ("gauge", "counter", "histogram")
 
 KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
-"""Kinds of facts, and the type of series that each is made of."""
+"""Kinds of facts, and the type of their series."""
 
 OVER: Mapping[str, tuple[str, ...]] = {
     "gauge": ("every", "most", "any"),
@@ -180,7 +180,7 @@ OVER: Mapping[str, tuple[str, ...]] = {
     "share": ("window",),
     "quantile": ("window",),
 }
-"""Over what a test of each kind of fact may go."""
+"""Scopes of a test by kind of fact."""
 
 OPERATORS = (">", ">=", "<", "<=")
 

@@ -31,9 +31,10 @@ _MAX_FRAMES = 20_000
 _MISS = 0.03
 """Chance that a release's own log shows a line that its sources lack: a plugin's, a patched file's."""
 _MARGIN = 40
-"""Lines behind a file's last known line that a site of another release may name."""
+"""Lines after a file's last known line that a site of another release may name."""
 _IN_RANGE = 0.4
-"""Chance that a frame of a neighbouring release lies inside the function's range by accident."""
+"""Probability that a frame of a neighbouring release lies inside the function's range by
+accident."""
 _CLEAR = math.log(30)
 """Log likelihood ratio to the next release that identifies a release: one site or frame of its
 own."""
@@ -51,7 +52,7 @@ _ANY = re.compile(r"(…|\d[\d.,]{0,18}\d|\d)", re.ASCII)
 
 
 class Site(NamedTuple):
-    """A place in the sources that wrote a log line."""
+    """A source line that wrote a log line."""
 
     file: str
     """Base name."""
@@ -94,12 +95,12 @@ class Fit:
 
 
 def order(version: str) -> tuple[object, ...]:
-    """Sort key of releases: by number, then by what follows it, as in `.post1`."""
+    """Sort key of releases: by number, then by suffix, as in `.post1`."""
     return (options.version_key(version) or (), tuple(int(part) for part in _NUMBER.findall(version)[3:]), version)
 
 
 def site(source: str) -> Site | None:
-    """The site that a log line names, `file.py:line` or a path in front of it; None for what is none."""
+    """Site of a log line, `file.py:line` with or without a path; None if invalid."""
     match = _SOURCE.fullmatch(source)
     return Site(re.split(r"[/\\]", match["path"])[-1], int(match["line"])) if match else None
 
@@ -111,7 +112,7 @@ class _ModuleRow:
 
     @cached_property
     def sites(self) -> tuple[int, ...]:
-        """Lines that write log lines, ascending; none where the row is damaged."""
+        """Lines that write log lines, ascending; empty if the row is damaged."""
         try:
             return tuple(accumulate(map(int, self._sites.split())))
         except ValueError:
@@ -119,7 +120,7 @@ class _ModuleRow:
 
     @cached_property
     def functions(self) -> tuple[ModuleFunction, ...]:
-        """The functions, by where they begin; none where the row is damaged."""
+        """Functions by start; empty if the row is damaged."""
         words = self._functions.split()
         try:
             firsts = accumulate(map(int, words[1::3]))
@@ -242,7 +243,7 @@ def _in_package(frame: Frame) -> tuple[str, int, str] | None:
 
 
 def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
-    """Weigh a site; False if no release has such a file."""
+    """Weight a site; False if no release has this file."""
     sites = book.sites(place.file)
     if not any(sites):
         return False
@@ -254,7 +255,7 @@ def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
 
 
 def _weigh_frame(path: str, line: int, function: str, book: Book, tallies: Mapping[str, _Tally]) -> bool:
-    """Weigh a frame; False if no release has functions in such a file."""
+    """Weight a frame; False if no release has functions in this file."""
     ranges = book.ranges(path)
     if not any(ranges):
         return False
@@ -280,7 +281,10 @@ def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
 
 
 def _common(alike: Sequence[str]) -> str | None:
-    """The one release, or the one that all others are post-releases of: those often change no line that logs."""
+    """The single release, or the one of which all others are post-releases.
+
+    Post-releases often change no logging line.
+    """
     for name in alike:
         if all(other == name or other.startswith(f"{name}.post") for other in alike):
             return name

@@ -1,4 +1,4 @@
-"""GPUs, models and reviewed defaults by name. A value that no source has is None."""
+"""GPUs, models and reviewed defaults by name. A value without a source is None."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True)
 class Reported(Authored):
-    """Memory of a GPU in a printed line, without what the driver reserves."""
+    """Memory of a GPU in a printed line, without the part that the driver reserves."""
 
     gib: float
     source: str
-    """Where the line can be read."""
+    """Source of the line."""
 
 
 @dataclass(frozen=True)
 class NvidiaSmi(Authored):
-    """Memory of a GPU as nvidia-smi prints it, with what the driver reserves."""
+    """Memory of a GPU in nvidia-smi, including the part that the driver reserves."""
 
     mib: int
     source: str
-    """Where the line can be read."""
+    """Source of the line."""
 
 
 @dataclass(frozen=True)
 class Total:
-    """Memory of a GPU that a launch finds, without what the driver reserves, in GiB."""
+    """Memory of a GPU available to a launch, without the part that the driver reserves, in GiB."""
 
     low: float
     expected: float
@@ -71,7 +71,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Gpu(Authored):
-    """A GPU; None where no source has a figure."""
+    """A GPU; None for figures without a source."""
 
     name: str
     memory_gib: float
@@ -149,7 +149,7 @@ class Architecture(Authored):
     derives_head_dim: bool = False
     """Whether a missing head size is the hidden size divided by the number of heads."""
     encoder_heads: str | None = None
-    """Field of `vision_config` that counts the heads which vLLM splits over the ranks."""
+    """Field of `vision_config` with the number of heads that vLLM splits over the ranks."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class ParserFit(Authored):
     interchangeable."""
 
     def has(self, model: str) -> bool:
-        """Whether a model is among them: by its Hub id, or by the name of the folder that it lies in."""
+        """Whether a model is included: by its Hub id, or by the name of its folder."""
         name = _hub_id(model).casefold()
         if _is_hub_id(name):
             return any(fnmatchcase(name, pattern.casefold()) for pattern in self.models)
@@ -223,7 +223,8 @@ class DefaultReview(Authored):
     source: str
     """The release's file and line, `vllm 0.18.1 config/load.py:57`, or two of them with " and " in between."""
     writes: bool = True
-    """Whether the former default may be written into a script; otherwise the change is only named."""
+    """Whether the former default may be written into a script; otherwise the change is only
+    reported."""
     former: Former | None = None
     """How to write a former default that is no value of the option now."""
     only_with: tuple[str, ...] = ()
@@ -242,7 +243,8 @@ class DefaultReviews(Authored):
     options: dict[str, DefaultReview] = field(default_factory=dict)
     """By argparse name. A change that is missing here is reported as not reviewed."""
     environment: dict[str, DefaultReview] = field(default_factory=dict)
-    """By variable. A change that is not here is not named: most choose between kernels that compute the same."""
+    """By variable. A change that is missing here is not reported: most select kernels with equal
+    results."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class ModelFile(Authored):
     source: str
     """Source of the configuration."""
     config: dict[str, Any]
-    """The part of `config.json` that decides what vLLM does."""
+    """The part of `config.json` that affects vLLM."""
     is_partial: bool = False
     """The source has only a part of `config.json`: missing fields are unknown, not absent."""
     needs_remote_code: bool | None = None
@@ -294,7 +296,7 @@ class Model:
     quantization: str | None = None
     """Quantization method of the checkpoint; "none" if it has none."""
     group_size: int | None = None
-    """Weights that share a scale; None also where the method has no groups."""
+    """Weights per scale; None also for methods without groups."""
     ties_embeddings: bool | None = None
     processor_arguments: tuple[str, ...] | None = None
     encoder_heads: int | None = None
@@ -458,7 +460,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def _of_file(item: str) -> tuple[str, str, str]:
-    """Split a file and the host behind its last @; one within a path names no host."""
+    """Split a file and the host after its last @; an @ within a path is not a host."""
     name, at, node = (part.strip() for part in item.rpartition("@"))
     return (item, "", "") if _FILE.search(node) else (name, at, node)
 
@@ -496,7 +498,7 @@ class Specs:
         return exact | {name_key(gpu.name): gpu for gpu in self.table.gpus}
 
     def _beginning(self, key: str) -> list[Gpu]:
-        """GPUs whose name continues the given one; where one continues another, only the shorter."""
+        """GPUs whose name continues the given one; if one continues another, only the shorter."""
         fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
         longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
         return [gpu for gpu in fitting if gpu.name not in longer]
@@ -587,7 +589,7 @@ class Specs:
         return tuple(map(self.file, self.texts))
 
     def file(self, name: str) -> ModelFile:
-        """The file of a Hub id; raises KeyError if there is none."""
+        """File of a Hub id; raises KeyError if there is none."""
         return ModelFile(**json.loads(self.texts[name]))
 
     @cached_property
@@ -608,7 +610,7 @@ class Specs:
 
     @cached_property
     def _by_last(self) -> dict[str, str]:
-        """Ids by their last part, where it is unique."""
+        """Ids by their last part, if unique."""
         lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
         return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 

@@ -21,7 +21,8 @@ class HardwareRules:
     asks_shared: bool = False
     """Finds the memory of an integrated GPU, for which NVML reports none."""
     prompt_shards: str = ""
-    """Models that support `--prefill-context-parallel-size`: "" none, "latent" those with latent attention."""
+    """Models that support `--prefill-context-parallel-size`: "" none, "latent" those with latent
+    attention."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,14 @@ class EngineRules:
     """Engine of a release, and its behavior with KV connectors."""
 
     engine: str = "older"
-    """"older": V0 unless VLLM_USE_V1 is set; "choice": V1 where it can; "newer": V1."""
+    """"older": V0 unless VLLM_USE_V1 is set; "choice": V1 if supported; "newer": V1."""
     older_for: frozenset[str] = frozenset()
     """Features that V1 lacks (in the words of `plan.settings`)."""
     experimental: frozenset[str] = frozenset()
     """Features that V1 supports only if VLLM_USE_V1 is set."""
     caches_by_backend: bool = False
-    """The attention backend decides whether V1 supports a quantised cache; else only compute capability 9 does."""
+    """The attention backend decides whether V1 supports a quantised cache; otherwise only compute
+    capability 9 does."""
     older_cap: bool = False
     """V0's batch is at most the requests times the longest context."""
     older_latent: bool = True
@@ -56,13 +58,13 @@ class ModelRules:
     no_half: frozenset[str] = frozenset()
     """`model_type`s that do not run in float16."""
     wide_default: frozenset[str] = frozenset()
-    """`model_type`s whose 32-bit checkpoints run in bfloat16, not in float16."""
+    """`model_type`s whose 32-bit checkpoints run in bfloat16 instead of float16."""
     stretched_yarn: bool = True
     """A context scaled by YaRN is the trained one times the factor; else the configuration's is used as it is."""
     trained_longrope: bool = False
     """Without `--max-model-len`, LongRoPE's context is the trained one."""
     unscaled: frozenset[str] = frozenset()
-    """Families whose configured context is scaled already."""
+    """Families whose configured context is already scaled."""
     longest_allowed: bool = False
     """`model_max_length` of the configuration replaces its number of positions."""
     fits_length: bool = False
@@ -85,7 +87,7 @@ class BatchRules:
     batched_experts: int | None = None
     """Tokens of a batch where data-parallel ranks exchange batches of tokens for their experts."""
     holds_item: bool = False
-    """The batch has room for the largest item of a model that attends to the whole of a picture."""
+    """The batch is at least the largest item of a model that attends to whole images."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ class CudaGraphRules:
     """The sizes for which CUDA graphs are captured."""
 
     sizes: str = "fixed"
-    """"fixed": 1, 2, 4 and every eighth to 512; "eighth": the same to twice the requests; "sixteenth": from 256 on
-    every sixteenth."""
+    """"fixed": 1, 2, 4 and multiples of 8 up to 512; "eighth": the same up to twice the requests;
+    "sixteenth": multiples of 16 from 256 on."""
     sizes_within: bool = False
     """No size is larger than the batch."""
     sizes_speculate: bool = False
-    """Speculated tokens count in the largest size."""
+    """The largest size includes speculative tokens."""
     sizes_batch: bool = False
     """The batch is a size unless it is larger than the largest one."""
     sizes_wide: int = 512
@@ -114,13 +116,14 @@ class CudaGraphRules:
     sizes_rounded: bool = False
     """With speculation sizes are multiples of the tokens of a request."""
     full_graphs: str = ""
-    """Models with full graphs of decoding steps, too: "" none, "state" those with states, "all"."""
+    """Models with full graphs for decoding steps, too: "" none, "state" those with states,
+    "all"."""
     full_latent: bool = False
     """Latent attention has them also on GPUs other than compute capability 9 and 10."""
     lora_graphs: bool = False
     """With LoRA each graph is captured with adapters and without."""
     lora_graphs_v2: bool = False
-    """The V2 runner does so."""
+    """The V2 runner captures graphs with LoRA."""
     full_rounded_v2: bool = False
     """The V2 runner rounds sizes only for full decoding steps."""
     levels: bool = False
@@ -134,7 +137,8 @@ class RunnerRules:
     """Models that the V2 runner supports, and whether scheduling is asynchronous."""
 
     runner: str = ""
-    """Models of the V2 runner: "" none, "listed", "plain" those listed and all without experts and states, "all"."""
+    """Models of the V2 runner: "" none, "listed", "plain" those listed and all without experts and
+    states, "all"."""
     runner_models: frozenset[str] = frozenset()
     """Listed architectures."""
     runner_small: bool = False
@@ -182,7 +186,7 @@ class RuleChange(Authored):
     source: str
     """Release, file and line in its sources."""
     value: Any = None
-    """None where `add` and `remove` change a set of words."""
+    """None if `add` and `remove` change a set of words."""
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
 
@@ -197,7 +201,10 @@ class ReleaseChanges(Authored):
 
 @cache
 def start_rules(key: Key) -> tuple[LaunchRules, Mapping[str, str]]:
-    """The rules of a release, and by field their sources; a release that was not read does as the one before it."""
+    """Rules of a release, and their sources by field.
+
+    An unknown release uses those of the previous one.
+    """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for number, (since, row) in enumerate(load_table("launch_rules", ReleaseChanges).items()):

@@ -57,7 +57,7 @@ class Support:
     """By architecture the processor arguments that vLLM's own code reads."""
     facts: Mapping[str, Any]
     activations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By quantisation method the types that it computes in, of those whose sources list them."""
+    """Compute dtypes by quantisation method, for methods whose sources list them."""
 
     def cache_takers(self, cache_type: str, capability: tuple[int, int]) -> tuple[str, ...] | None:
         """Backends for NVIDIA GPUs, without MLA, that support a KV-cache type there; None if unknown."""

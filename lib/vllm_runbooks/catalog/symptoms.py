@@ -40,7 +40,7 @@ class Catalog:
     _told: dict[str, Catalog] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def told_in(self, lang: str) -> Catalog:
-        """The catalog with its texts in a language; those that have no translation are in English, and marked."""
+        """The catalog with its texts in a language; untranslated texts are English with a mark."""
         if lang in self._told:
             return self._told[lang]
         mark = languages.LANGUAGES[lang].mark

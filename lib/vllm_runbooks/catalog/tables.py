@@ -25,15 +25,15 @@ class FindingText(Authored):
 
     severity: Severity
     do: str
-    """What to do about it."""
+    """Action for the finding."""
     source: str
     """Source of the meaning."""
     effect: str = ""
     """Why a launch fails because of it, and how that looks."""
     symptom: str = ""
-    """Id of the symptom by which a log shows it."""
+    """Id of the symptom that shows it in a log."""
     fact: str = ""
-    """The fact that the rule looks at, in words: printed where it is unknown."""
+    """Description of the fact that the rule needs: printed if it is unknown."""
     needs: tuple[str, ...] = ()
     """Fields that must be known; in `a|b` one of them."""
 
@@ -50,7 +50,7 @@ class RuleFinding:
     source: str
     effect: str = ""
     symptom: str = ""
-    """Id of the symptom by which a log shows it; empty if there is none."""
+    """Id of the symptom that shows it in a log; empty if there is none."""
     gpus: tuple[int, ...] = ()
     """GPUs that it is about."""
     nodes: tuple[str, ...] = ()

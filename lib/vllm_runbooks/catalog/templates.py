@@ -1,4 +1,4 @@
-"""Fill the `{name}` of the catalog's sentences with what a server run printed."""
+"""Fill the `{name}` of the catalog's sentences with printed values of a server run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str
 
 
 def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:
-    """A capture or fact in words: `tried` is `tried_mib` as "698.00 MiB"."""
+    """A capture or fact as text: `tried` is `tried_mib` as "698.00 MiB"."""
     if name in captures:
         return captures[name]
     for suffix, unit in UNITS.items():

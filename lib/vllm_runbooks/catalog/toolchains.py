@@ -62,7 +62,7 @@ class EdgeModel(Authored):
     quantise: bool | None
     compile: bool | None
     aliases: tuple[str, ...] = ()
-    """Names by which the source, or its maker, calls the same weights."""
+    """Other names of the same weights by the source or the maker."""
     note: str = ""
     hub: str | None = None
     """Hub repository, which may differ from the listed name; None if unknown."""
@@ -105,7 +105,7 @@ class CompileLimits(Authored):
     """Limits and defaults of a compile."""
 
     remap_entries: int
-    """Exactly so many entries a list of dies has."""
+    """Exact number of entries in a list of dies."""
     dies: tuple[int, ...]
     """Numbers of dies that the source shows or names."""
     kv_cache_tokens: int
@@ -116,7 +116,7 @@ class CompileLimits(Authored):
     prefill: Mapping[str, int]
     """By kind of model the length of a prompt's piece in the source's example."""
     max_model_len: int
-    """Context in the source's example of a model with pictures."""
+    """Context in the source's example of a model with images."""
     picture: tuple[int, int]
     """Width and height in pixels there."""
     threads_with_gpu: str
@@ -145,7 +145,8 @@ class TreeFile(Authored):
     """A file of a step's artefacts."""
 
     path: str
-    """Below the folder of the dies; `{die}` and `{length}` stand for each of them, `*` for what the compiler names."""
+    """Path below the folder of the dies; `{die}` and `{length}` are each of them, `*` any name from
+    the compiler."""
     is_needed: bool = True
     phase: str | None = None
     """One of `PHASES`: present for lengths of this phase; None for every length."""
@@ -155,10 +156,10 @@ class TreeFile(Authored):
     renamed_from: str = ""
     """Name given by the compiler, which the last part of the compile script renames or copies."""
     is_copied: bool = False
-    """Whether renaming leaves the former file where it was."""
+    """Whether renaming keeps the original file."""
     may_be_empty: bool = False
     is_float: bool = False
-    """Whether it is the float model's own, and may be copied from there."""
+    """Whether it is the float model's file, and may be copied from there."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class CheckpointFile(Authored):
     """Any one of them will do."""
     kinds: tuple[str, ...] = KINDS
     is_copied: bool = True
-    """Whether it is that of the float model, and may be copied from there."""
+    """Whether it is the float model's file, and may be copied from there."""
     is_needed: bool = True
     says: str = ""
 
@@ -212,13 +213,13 @@ class Toolchain(Authored):
     limits: CompileLimits
     host: HostNeeds
     names: Mapping[str, str]
-    """Templates of names by what they name; the holes are settings of a job."""
+    """Name templates by subject; the placeholders are settings of a job."""
     lengths: tuple[Length, ...]
     trees: Mapping[str, tuple[TreeFile, ...]]
     """By kind of model, the files below the folder of the dies."""
     checkpoint: tuple[CheckpointFile, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Process-wide settings that a compile script makes, and what each is for."""
+    """Process-wide settings of a compile script, with the purpose of each."""
     faults: tuple[ToolchainFault, ...] = ()
 
 

@@ -174,7 +174,7 @@ def run(arguments: list[str]) -> int:
     if complete.is_asked():
         return _completed(arguments)
     try:
-        output.opened()  # nothing is done, or written anywhere, that could not be told
+        output.opened()  # fail before any work if the output cannot be written
         status: Any = commands.main(arguments, prog_name="vllm-runbooks", standalone_mode=False)
     except click.exceptions.Exit as left:
         return left.exit_code
@@ -188,7 +188,7 @@ def run(arguments: list[str]) -> int:
     except RunbooksError as error:
         return _refuse(str(error))
     except output.NotPrintedError as error:
-        # What was found could not be said: that is no status of what was found.
+        # The result could not be printed: this has its own exit status.
         output.say(str(error))
         return 2
     except OSError as error:

@@ -1,10 +1,11 @@
-"""Program on every node: answers questions about it, listens, reaches others, and runs commands.
+"""Agent on every node: reports facts, listens, connects to other nodes, and runs commands.
 
-    python -P -m vllm_runbooks.cluster.agent NAME
+python -P -m vllm_runbooks.cluster.agent NAME
 
-It reads one JSON object a line, `{"id": …, "do": …}` with the question's fields, and writes `{"id": …, "is": …}` or
-`{"id": …, "error": …}` for each, as they are ready. It ends, with all that it started, at the end of its input or after
-a minute without a line. A Ray actor uses the same `Agent`.
+It reads one JSON object per line, `{"id": …, "do": …}` with the request's fields, and writes
+`{"id": …, "is": …}` or `{"id": …, "error": …}` for each, as they are ready. It exits, with all its
+processes, at the end of its input or after a minute without a line. A Ray actor uses the same
+`Agent`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_LINE = 4 << 20
 """Characters of one question or answer."""
 _PROGRAM = Path(__file__).with_name("all_reduce.py")
 UNHEARD_S = 60.0
-"""After which an agent ends that hears nothing: whoever asks cannot be reached any more, or stands still."""
+"""Timeout without input after which an agent exits: its caller is unreachable or stopped."""
 _MOST_AT_ONCE = 8
 _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL})
 
@@ -40,7 +41,7 @@ Answer = dict[str, Any]
 
 
 class Agent:
-    """One node's answers; several may be asked for at once."""
+    """Answers of one node, possibly several concurrently."""
 
     def __init__(self, name: str) -> None:
         """The node goes by this name."""
@@ -78,7 +79,7 @@ class Agent:
             return {"error": f"the request failed ({type(error).__name__}: {reason})"}
 
     def close(self) -> None:
-        """End all that was started, and wait for nobody any more."""
+        """Stop everything that was started, without further waiting."""
         self._silence({})
         self._groups.close()
         self._checks.unlock({})
@@ -87,7 +88,7 @@ class Agent:
         return {"name": self.name, "pid": os.getpid(), "python": sys.executable}
 
     def _facts(self, request: Mapping[str, Any]) -> Any:
-        """The node: `model`, `python` and `salt` as `node_facts.collect` takes them."""
+        """Facts of the node: `model`, `python` and `salt` are passed to `node_facts.collect`."""
         model, python, salt = request.get("model"), request.get("python"), str(request.get("salt", ""))
         return document(node_facts.collect(self.name, model=model, python=python, salt=salt))
 
@@ -113,13 +114,19 @@ class Agent:
         return {"mbit_s": mbit_s}
 
     def _all_reduce(self, request: Mapping[str, Any]) -> Answer:
-        """Start a rank of an all-reduce: `spec` for the program, `python`, `environment`, `limit_s`."""
+        """Start a rank of an all-reduce.
+
+        The request has `spec` for the program, `python`, `environment` and `limit_s`.
+        """
         python = node_facts.python_with_torch(request.get("python"))
         command = [python, str(_PROGRAM), json.dumps(request["spec"])]
         return self._start({**request, "command": command})
 
     def _start(self, request: Mapping[str, Any]) -> Answer:
-        """Start a `command` with `environment` beside the node's own; ended after `limit_s`, where that is told."""
+        """Start a `command` with `environment` added to the node's own.
+
+        It is killed after `limit_s`, if given.
+        """
         limit_s = request.get("limit_s")
         number, group = self._groups.start(
             [str(word) for word in request["command"]],
@@ -129,7 +136,10 @@ class Agent:
         return {"group": number, "pid": group.pid}
 
     def _read(self, request: Mapping[str, Any]) -> Answer:
-        """At most a MiB of a `group`'s output from `begin` on, later if too much was printed; with its `processes`."""
+        """Read at most 1 MiB of a `group`'s output from `begin` on, with its `processes`.
+
+        The position is later than `begin` if too much was printed.
+        """
         group = self._groups[str(request["group"])]
         is_running = group.is_running
         begin, raw = group.read(int(request.get("begin", 0)))
@@ -197,13 +207,13 @@ def main(arguments: list[str]) -> None:
     """The program."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
-    # Ctrl-C of a terminal is for who asked.
+    # Ctrl-C in a terminal is for the caller.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Whatever a library prints must not stand between the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
         _serve(Agent(arguments[0] if arguments else os.uname().nodename), answers)
-    os._exit(0)  # a question that still waits, for a resolver perhaps, holds nobody up
+    os._exit(0)  # do not wait for pending requests, for example to a resolver
 
 
 if __name__ == "__main__":

@@ -44,14 +44,14 @@ def _run(spec: dict[str, Any], device: Any) -> None:
         rank=spec["rank"],
         world_size=spec["world"],
         timeout=dt.timedelta(seconds=spec["limit_s"]),
-        # With it NCCL connects here, not at the first collective; of a CPU it is refused.
+        # With it NCCL connects here, not at the first collective; a CPU rejects it.
         device_id=device if spec["backend"] == "nccl" else None,
     )
     _say("joined", seconds=time.monotonic() - begun)
     numbers = torch.full((spec["mib"] * (1 << 18),), float(spec["rank"] + 1), device=device)
     dist.all_reduce(numbers)
     expected = spec["world"] * (spec["world"] + 1) / 2
-    right = bool((numbers == expected).all())  # which also waits for the card
+    right = bool((numbers == expected).all())  # which also waits for the GPU
     # All ranks are through: none leaves while another still reads from it.
     dist.barrier()
     _say("done" if right else "failed", seconds=time.monotonic() - begun, message="" if right else "wrong sum")

@@ -1,7 +1,7 @@
-"""Carry questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
+"""Carry requests to agents and answers back: local processes, ssh, or a Ray cluster.
 
-A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier started
-ends when it is closed, and when its process is killed: an agent ends with its input.
+A node without an answer is reported with its reason and the rest continues. Every wait has a
+timeout. Agents end when their carrier is closed or its process is killed, because their input ends.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Answer = Any
 _BEAT_S = UNHEARD_S / 4
 """Time between two words to an agent, which ends when it hears none."""
 _HELLO_S = 25.0
-"""How long a node may take until it answers first: ssh, and a Python that starts."""
+"""Timeout for the first answer of a node: ssh, and the start of Python."""
 _RAY_S = 60.0
 _AT_ONCE = 64
 _HEEDLESS = "processes launched there may still be running; check and stop them"
-"""Of what is no agent of ours; sshd ends nothing when it is left."""
+"""For processes other than our agent: sshd does not stop them at a disconnect."""
 
 
 class Carrier(ABC):
@@ -40,7 +40,7 @@ class Carrier(ABC):
     def __init__(self) -> None:
         self.unread: tuple[Unread, ...] = ()
         self.head: str | None = None
-        """The node that others join, where it is known."""
+        """Node that the others join, if known."""
 
     @abstractmethod
     def nodes(self) -> tuple[str, ...]:
@@ -52,17 +52,17 @@ class Carrier(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every agent with all that it started."""
+        """Stop every agent with all its processes."""
 
     def python(self, node: str) -> str | None:
-        """The Python that the node's vLLM runs with, as its list says; None: not said."""
+        """Python of the node's vLLM, according to its list; None if not given."""
         del node
         return None
 
     def ask_all(
         self, requests: Mapping[str, Mapping[str, Any]], timeout_s: float
     ) -> dict[str, Answer | UnansweredError]:
-        """The answers of several nodes, each to a question of its own, side by side."""
+        """Answers of several nodes, each to its own request, concurrently."""
 
         def one(node: str) -> Answer | UnansweredError:
             try:
@@ -86,7 +86,7 @@ class Processes(Carrier):
     by = "ssh"
 
     def __init__(self, commands: Mapping[str, Sequence[str]], *, hello_s: float = _HELLO_S) -> None:
-        """Start an agent for each node by its command; those that do not answer within `hello_s` are unread."""
+        """Start an agent on each node; nodes that do not answer within `hello_s` are unread."""
         super().__init__()
         self._wires = dict[str, Wire]()
         unread = list[Unread]()
@@ -99,7 +99,7 @@ class Processes(Carrier):
             try:
                 wire.ask({"do": "hello"}, hello_s)
             except UnansweredError as error:
-                has_ended = wire.end(1.0)  # it has started nothing
+                has_ended = wire.end(1.0)  # it has no processes yet
                 return node, None, str(error) if has_ended else f"{error}; {_HEEDLESS}"
             return node, wire, ""
 
@@ -147,7 +147,7 @@ def _ssh(host: SshHost, config: str | None) -> list[str]:
     port = ["-p", str(host.port)] if host.port else []
     words = host_commands.argv("agent-elsewhere", login=login, remote_path=host.agent, word=host.name)
     at = words.index("--")
-    # `env` takes variables before the program; their values hold no sign that a shell knows.
+    # `env` accepts variables before the program; their values have no shell syntax.
     variables = [f"{name}={value}" for name, value in host.environment]
     behind = list(words[at + 2 :])
     begun = ["env", *variables, *behind] if variables else behind
@@ -199,7 +199,7 @@ class Ray(Carrier):
         return self._wire.ask(question, timeout_s + 5)
 
     def close(self) -> None:
-        """Leave the cluster, which ends every actor with all that it started."""
+        """Leave the cluster, which stops every actor with all its processes."""
         if self._wire is not None:
             with suppress(UnansweredError):
                 self._wire.ask({"do": "leave"}, 20)

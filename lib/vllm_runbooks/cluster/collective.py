@@ -19,15 +19,15 @@ from vllm_runbooks.host.nodes.unknowns import ABSENT_RANK
 from vllm_runbooks.host.nodes.ways import dial_addresses
 
 _MIB = 4
-"""Many packets, and little memory beside what torch takes."""
+"""Size of the all-reduce in MiB: many packets, and little memory compared with torch."""
 _IMPORTED_S = 90.0
-"""How long torch may take to be imported, before the limit of the collective begins."""
+"""Timeout for the import of torch, before the timeout of the collective begins."""
 _AFTER_S = 1.5
-"""How long the others have to say something, once one rank has failed."""
+"""Time for the other ranks to report after one rank has failed."""
 _STARTED_S, _READ_S, _ENDED_S = 30.0, 10.0, 20.0
 _EVERY_S = 0.1
 _MAX_LINE = 1 << 16
-"""Bytes of a line of a rank; libraries print beside it."""
+"""Bytes of a line of a rank; libraries print other lines."""
 _HEEDED = ("GLOO_", "NCCL_", "VLLM_HOST_IP", "MASTER_", "TORCH_")
 """How variables begin that a collective heeds."""
 
@@ -44,10 +44,10 @@ def run(
     advise: Callable[[Cluster], Variables],
     say: Callable[[str], None],
 ) -> tuple[Collective, ...] | None:
-    """Run an all-reduce as the nodes are, and if it fails with the advised environment; None without an address.
+    """Run an all-reduce in the nodes' environment, and if it fails in the recommended one.
 
-    `pythons` names each node's Python with torch (None: the agent's own); the ranks meet at `port` of the head and have
-    `limit_s` seconds once torch is imported.
+    `pythons` has each node's Python with torch (None for the agent's own). The ranks meet at `port`
+    of the head and have `limit_s` seconds once torch is imported. Returns None without an address.
     """
     names = [node.name for node in cluster.nodes]
     head = cluster.head or names[0]
@@ -111,7 +111,7 @@ class _AllReduceRun:
     limit_s: float
 
     def run(self, variables: Variables, environments: Variables) -> Collective:
-        """Run it with these variables beside the nodes' own; every rank is ended at the limit."""
+        """Run it with these additional variables; every rank is killed at the timeout."""
         requests = {
             name: {
                 "do": "all_reduce",
@@ -172,7 +172,7 @@ class _AllReduceRun:
 
 
 def _outcomes(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
-    """How it went; where a rank was not there, nothing is said of those that waited for it."""
+    """Outcomes of the ranks; if a rank was missing, those that waited for it are not reported."""
     lacking = next((outcome for outcome in outcomes if outcome.state is RankState.NOT_STARTED), None)
     if lacking is None:
         return tuple(outcomes)
@@ -192,9 +192,9 @@ class _Rank:
         self.group: str | None = None
         self.read_to = 0
         self._said: list[dict[str, Any]] = []
-        """What the program said, as `all_reduce` writes it."""
+        """Messages of the program, as `all_reduce` writes them."""
         self._line = ""
-        """The last line that was printed beside it."""
+        """Last other line that was printed."""
         self._rest = b""
         self._why = ""
         self._is_over = False

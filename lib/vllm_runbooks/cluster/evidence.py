@@ -37,10 +37,10 @@ _FIELDS = frozenset({"schema", *(field.name for kind in (Cluster, NodeFacts, Inv
 
 @dataclass(frozen=True)
 class NodesEvidence:
-    """Nodes and the logs of a start over them."""
+    """Nodes and the logs of a launch over them."""
 
     nodes: CheckedCluster | str
-    """As they were recorded or asked; else why there are none."""
+    """Recorded or live nodes; else the reason for their absence."""
     logs: Evidence | None
     answer: Answer | None
     recorded: Evidence | None
@@ -50,14 +50,15 @@ class NodesEvidence:
 def read(
     evidence: str, *, logs: str = "", vllm: str = "", model: str = "", asked: CheckedCluster | None = None
 ) -> NodesEvidence:
-    """Read nodes with the logs of a launch over them, recorded or asked.
+    """Load nodes with the logs of a launch over them, recorded or live.
 
     Args:
-        evidence: Recorded nodes (a case, a file, a folder of files), or a log; a case may bring its own logs or nodes.
+        evidence: Recorded nodes (a case, a file, a folder of files), or a log; a case may bring
+            its own logs or nodes.
         logs: Logs of a launch over them, separated by commas.
-        vllm: Release that wrote the logs, where they do not say.
+        vllm: Release that wrote the logs, if they do not print it.
         model: Path of the model that every node must have.
-        asked: Nodes that were asked, in place of `evidence`.
+        asked: Live nodes, in place of `evidence`.
     """
     check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
     first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
@@ -88,7 +89,7 @@ def _log(first: str, others: list[str], vllm: str) -> Evidence | None:
 
 
 def _is_nodes(evidence: Evidence) -> bool:
-    """Whether it holds nodes, or a host, and no log: some of these begin with a brace as well."""
+    """Whether it has nodes or a host, and not a log: some logs begin with a brace as well."""
     if evidence.case is not None:
         return evidence.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
     documents = evidence.documents
@@ -97,7 +98,7 @@ def _is_nodes(evidence: Evidence) -> bool:
 
 
 def summary(evidence: NodesEvidence) -> RenderedView:
-    """The nodes and the launch that the logs show, a card each; a launch that failed comes first."""
+    """The nodes, and the launch in the logs, one card each; a failed launch comes first."""
     from vllm_runbooks.core.views.styled import Tone
     from vllm_runbooks.core.views.summary import Statement
     from vllm_runbooks.core.views.summary_html import rendered
@@ -152,20 +153,22 @@ def _alone(answer: Answer) -> Finding | None:
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
-# ---- a plan over the cards of the nodes
+# ---- a plan over the GPUs of the nodes
 
 
 def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> PlanningRequest | str:
-    """A plan request over the nodes' GPUs, else what is missing; defaults are those of the log, then of the nodes.
+    """Build a plan request over the nodes' GPUs, else the missing inputs.
+
+    Defaults are those of the log, then of the nodes.
 
     Args:
         evidence: The nodes.
-        model: Of the catalog, or a folder with its config.json.
+        model: Name in the catalog, or a folder with its config.json.
         vllm: Release.
         options: Further engine options as a JSON object.
 
     Raises:
-        InputError: an argument is unknown or rejected.
+        InputError: An argument is unknown or rejected.
     """
     check_texts(model=model, vllm=vllm, options=options)
     arguments = plan_evidence.as_words(options)
@@ -187,13 +190,13 @@ def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", option
 
 
 def _given(printed: Mapping[str, Any], data: ReleaseData) -> dict[str, Any]:
-    """Of the options that a log prints, which are all, those that this release has and sets otherwise by itself."""
+    """Options of a log, which prints all of them, that this release has with another default."""
     options = data.by_dest
     return {name: value for name, value in printed.items() if name in options and value != options[name].default}
 
 
 def _logged(evidence: NodesEvidence) -> tuple[str | None, Mapping[str, Any], str | None]:
-    """The model, options and release of the start that the logs tell of, without the sizes of its layout."""
+    """Model, options without parallel sizes, and release of the launch in the logs."""
     starts = diagnosing.read(evidence.logs) if evidence.logs is not None else []
     if not starts:
         return None, {}, None
@@ -233,7 +236,7 @@ def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int 
 
 
 def layout_facts(evidence: NodesEvidence, request: PlanningRequest | str, layouts: Layouts | str) -> StepText | None:
-    """The recommended layout, or what is missing for a plan over the nodes; None without nodes."""
+    """Recommended layout, or the missing inputs of a plan; None without nodes."""
     from vllm_runbooks.plan.render import sections
 
     if isinstance(request, str) and not isinstance(evidence.nodes, str):
@@ -268,7 +271,7 @@ class Files(NamedTuple):
 
 
 def files(request: PlanningRequest | str, plan: Plan | str) -> Files:
-    """What starts a layout on each node, every command of it linted."""
+    """Launch files of a layout for each node, with every command linted."""
     if isinstance(request, str) or isinstance(plan, str):
         return Files({}, str(plan if isinstance(plan, str) else request))
     try:
@@ -288,7 +291,7 @@ def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[s
 
 
 def write(request: PlanningRequest | str, plan: Plan | str, folder: str, *, apply: bool) -> RenderedView:
-    """Write what starts a layout on each node if `apply` is set; raises InputError if a file exists already."""
+    """Write the launch files of a layout if `apply` is set; raises InputError if a file exists."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} must be True or False; no files written")
     check_texts(folder=folder)

@@ -1,4 +1,4 @@
-"""Commands of a node, each under its own supervisor: started, read, signalled, and ended with all that they started."""
+"""Commands on a node, each under its own supervisor, which stops all processes of the command."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ENDING_S = 8.0
 
 
 MOST = 1 << 20
-"""Bytes that are read at once."""
+"""Maximum bytes per read."""
 _HELD = 8 << 20
-"""Bytes that are held of what nobody has taken; beyond them the oldest is let go."""
+"""Maximum bytes of unread output; the oldest is dropped."""
 
 
 class CommandOutput:
     """The output of one command."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
-        """Take what comes out of the pipe, to its end."""
+        """Read from the pipe to its end."""
         self._pipe = pipe
         self._held = bytearray()
         self._begin = 0
@@ -59,22 +59,25 @@ class CommandOutput:
             return self._begin, bytes(self._held[:MOST])
 
     def finish(self, seconds: float) -> None:
-        """Wait for its end, which comes when nothing holds the pipe any more."""
+        """Wait for the end of the pipe, when no process has it open."""
         self._thread.join(seconds)
 
     def close(self) -> None:
-        """Close the pipe, unless something that cannot be ended holds it."""
+        """Close the pipe, unless a process that cannot be killed has it open."""
         if not self._thread.is_alive():
             self._pipe.close()
 
 
 class CommandGroup:
-    """A command with everything that it starts."""
+    """A command with all its processes."""
 
     def __init__(
         self, number: str, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None
     ) -> None:
-        """Start it with changes to the environment (None unsets), and end it after `limit_s`; raises InputError."""
+        """Start it with changes to the environment (None unsets), and kill it after `limit_s`.
+
+        Raises InputError.
+        """
         self._tag = f"node.{os.getpid()}.{number}"
         variables = {**os.environ, **environment, TAG: nested_tag(self._tag)}
         self._outcome: dict[str, Any] | None = None
@@ -97,7 +100,7 @@ class CommandGroup:
 
     @property
     def pid(self) -> int:
-        """Of the supervisor, from which all its processes descend."""
+        """Pid of the supervisor, the ancestor of all its processes."""
         return self._supervisor.pid
 
     @property
@@ -109,7 +112,7 @@ class CommandGroup:
         return False
 
     def sights(self) -> list[Any]:
-        """Its processes as they are now, each as a document."""
+        """Its current processes, each as a document."""
         from vllm_runbooks.host import progress
 
         return [document(sight) for sight in progress.seen_below(self.pid).values()]
@@ -124,7 +127,7 @@ class CommandGroup:
 
     @property
     def status(self) -> int | None:
-        """Exit status of the command, below 0 of a signal; None: it runs, or was killed with its supervisor."""
+        """Exit status, negative for a signal; None if it runs or was killed with its supervisor."""
         return None if self.is_running else self._read_outcome().get("returncode")
 
     @property
@@ -135,7 +138,7 @@ class CommandGroup:
     def end(self, *, at_once: bool = False) -> None:
         """End all of it: asked first and killed after three seconds, or killed now."""
         if self.is_running:
-            # Twice is at once; the end of its input alone leaves three seconds.
+            # Two signals stop it immediately; the end of its input alone allows three seconds.
             for _ in range(2 if at_once else 0):
                 self.signal(signal.SIGTERM)
             with contextlib.suppress(OSError):

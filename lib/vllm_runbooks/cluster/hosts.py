@@ -38,15 +38,15 @@ class SshHost:
 
     name: str
     address: str
-    """What ssh calls it: an address, or a name of its configuration."""
+    """Destination for ssh: an address, or a name in its configuration."""
     user: str | None = None
     port: int | None = None
     agent: str = "/usr/bin/python3"
     """The Python there that has this package."""
     python: str | None = None
-    """The Python there that vLLM runs with; None: the same."""
+    """Python of vLLM on the host; None for the same as here."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that vLLM is started with there, of those that a login does not bring."""
+    """Variables of vLLM on the host that a login does not set."""
 
 
 def check_ray(address: str) -> None:

@@ -1,4 +1,4 @@
-"""Which node reaches which: every way tried in both directions, with its latency and its bandwidth."""
+"""Measure reachability, latency and bandwidth between nodes, in both directions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from vllm_runbooks.host.nodes.records import NodeConnection, NodeFacts, Reachabi
 from vllm_runbooks.host.nodes.ways import dial_addresses
 
 ANY = "any"
-"""What a port is for that the system chooses, as in `host.nodes.records.NodeConnection.use`."""
+"""Use of a port that the system chooses, as in `host.nodes.records.NodeConnection.use`."""
 _WAIT_S = 2.5
 """Until what has not answered counts as dropped: a first packet that was lost is sent again after a second."""
 _LISTENED_S = 120
 """After which a node waits no longer, whatever becomes of who asked."""
 _ANSWERED_S = 20.0
 _REACHED_S = 30.0
-"""How long attempts that were answered may take to be spoken to, beside the wait."""
+"""Timeout for the handshake after a connection, in addition to the wait."""
 _STREAM_S, _STREAMED_S = 0.25, 15.0
 _MAX_ADDRESSES = 16
 _NEIGHBOURS = 4
-"""That a node's bandwidth is measured to: all others, in a small cluster."""
+"""Number of nodes to which a node's bandwidth is measured: all others, in a small cluster."""
 
 
 def measure_reachability(
@@ -90,7 +90,8 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
         results.append(
             NodeConnection(*ends, state, interface, outcome.get("latency_ms"), reason=redact_text(why)[:300])
         )
-    # An address where somebody else answers is somebody else's, for the ports as well at which nobody can be asked.
+    # An address at which another host answers belongs to that host, also for ports without an
+    # answer.
     foreign = {
         (result.target, result.address)
         for result in results

@@ -21,10 +21,10 @@ from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeFacts, Unread
 
 PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
-"""What is tried by default, by what it is for: the port of Ray's head (`ray start --port`), of torch's meeting place
-(vLLM's --master-port), and of the server (--port)."""
+"""Default ports by use: Ray's head (`ray start --port`), torch's rendezvous (vLLM's --master-port),
+and the server (--port)."""
 LIMIT_S = 6.0
-"""Of the collective on every rank, where none is given."""
+"""Default timeout of the collective on every rank."""
 OTHER_VERSION = "its agent has another version; install the same version on all nodes"
 _ASKED_S = 90.0
 _CLOCKED_S = 10.0
@@ -42,16 +42,16 @@ def measure(
     on_facts: Callable[[Cluster], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Cluster:
-    """Ask and measure the nodes of a carrier.
+    """Collect facts from the nodes of a carrier and measure between them.
 
     Args:
-        carrier: Asks its nodes.
-        model: A folder, or a name on the Hub, that is looked at on every node.
-        pythons: By node, the Python that vLLM runs with, where it is not the carrier's.
-        ports: To try, by use; at "torch" the collective meets.
-        is_collective_run: Whether an all-reduce is run.
-        limit_s: Limit of the all-reduce, once torch is imported.
-        on_facts: Is given the nodes before anything between them is measured, and may reject them.
+        carrier: Carries requests to its nodes.
+        model: A folder, or a name on the Hub, to look for on every node.
+        pythons: By node, the Python that vLLM runs with, if it differs from the carrier's.
+        ports: Ports to test, by use; the collective uses "torch".
+        is_collective_run: Whether to run an all-reduce.
+        limit_s: Timeout of the all-reduce, once torch is imported.
+        on_facts: Receives the nodes before measurements, and may reject them.
         say: Reports progress.
     """
     named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}

@@ -23,21 +23,22 @@ def nodes(
     ports: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> CheckedCluster:
-    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and check them.
+    """Collect facts from a Ray cluster or a list of hosts, measure between them, and check them.
 
     Nothing is changed on them; ports are opened for seconds, and an all-reduce is run.
 
     Args:
         ray: Address of a running Ray cluster, as in 10.0.0.1:6379.
-        hosts: Instead of it, hosts that ssh reaches: a file with one a line, or HOST,HOST.
+        hosts: Hosts for ssh in place of `ray`: a file with one per line, or HOST,HOST.
         expect: Number of nodes of the Ray cluster; 0 for any.
-        model: A folder, or a name on the Hub, that is looked at on every node.
-        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node, separated by commas.
-        ports: Other ports to try, as in ray=6380,vllm=8001.
+        model: A folder, or a name on the Hub, to look for on every node.
+        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node, separated by
+            commas.
+        ports: Other ports to test, as in ray=6380,vllm=8001.
         say: Reports progress.
 
     Raises:
-        InputError: neither or both of `ray` and `hosts` are given, or an argument cannot be read.
+        InputError: Neither or both of `ray` and `hosts` are given, or an argument is invalid.
     """
     check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))

@@ -1,4 +1,4 @@
-"""What a node looks at itself before its part of a server is started, and the locks that keep other starts off it."""
+"""Checks of a node before its part of a server is launched, and locks against other launches."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class NodeChecks:
 
 
 def node_key() -> str:
-    """What the lock of this node is called: hosts that are network namespaces of one have one each."""
+    """Lock key of this node: hosts that are network namespaces of one host have separate keys."""
     try:
         return f"{card_locks.NODE}-{Path('/proc/self/ns/net').stat().st_ino}"
     except OSError:

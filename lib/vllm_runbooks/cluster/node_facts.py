@@ -27,7 +27,7 @@ HEEDED = re.compile(
     r"|(?:(?:http|https|all|no)_proxy)|(?:(?:HTTP|HTTPS|ALL|NO)_PROXY)",
     re.ASCII,
 )
-"""Names of variables that vLLM, what it starts, and what they speak through heed; Ray gives each process many more."""
+"""Names of variables that affect vLLM, its processes and its communication; Ray sets many more."""
 _OURS = "VLLM_RUNBOOKS_"
 _TOKEN = "RAY_AUTH_TOKEN"  # noqa: S105 - a name
 _RESOLVED_S = 5.0

@@ -1,7 +1,7 @@
-"""What a node of a Ray cluster does for a suite: report its facts, and execute a run.
+"""Work of a Ray cluster's node for a suite: report its facts, and execute a run.
 
-A run's files travel with it and its results go back with its answer, so a node needs only this package. Each of Ray's
-processes keeps a `runbooks.bench` with a worker that has papermill loaded.
+A run's files travel with it and its results return with its answer, so a node needs only this
+package. Each of Ray's processes keeps a `runbooks.bench` with a worker that has papermill loaded.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from vllm_runbooks.history import store as history
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
 
 MOST_BYTES = 64 << 20
-"""Of a file or folder that travels with a run, or comes back; a notebook that is larger stays away."""
+"""Maximum bytes of a file or folder that travels with a run or returns; larger notebooks are not
+sent."""
 
 
 class Luggage(NamedTuple):
-    """What the contents that travel with a run stand for, and what else it has."""
+    """Files that travel with a run, and its other settings."""
 
     places: Mapping[str, int]
     """Number of the content that is `input`, `alone`, the parameter `evidence`, or `catalog-0` and so on."""
     environment: Mapping[str, str]
-    """Variables besides the node's."""
+    """Variables in addition to the node's."""
 
 
 class Content(NamedTuple):
@@ -42,7 +43,7 @@ class Content(NamedTuple):
     """By path within the folder; of a file alone by an empty one."""
 
     def unpack(self, folder: Path) -> Path:
-        """Write it below a folder of its own; returns where it lies."""
+        """Write it below its own folder; returns the path."""
         at = folder / self.name
         folder.mkdir(parents=True)
         for path, content in self.files.items():
@@ -65,7 +66,7 @@ def pack(path: Path) -> Content:
 
 
 def facts() -> dict[str, Any]:
-    """What this node is, as far as its verdicts may depend on it."""
+    """Facts of this node on which its verdicts may depend."""
     import ray
 
     root = folders.catalog_dir()
@@ -90,7 +91,7 @@ def _digest(folder: Path) -> str:
 
 
 class Board:
-    """Where a run says that it has begun: Ray itself does not tell on which node it does."""
+    """Records the start of a run: Ray itself does not report the node."""
 
     def __init__(self) -> None:
         self._news: list[tuple[int, str]] = []
@@ -100,7 +101,7 @@ class Board:
         self._news.append((index, node))
 
     def news(self) -> list[tuple[int, str]]:
-        """What has begun since this was last asked."""
+        """Starts since the last call."""
         news, self._news = self._news, []
         return news
 
@@ -115,13 +116,13 @@ def execute(
 ) -> dict[str, Any]:
     """Execute one run; return its answer, and the files that it wrote.
 
-    `order` is as for `Bench`, with paths of the asking host; `luggage` says what the `contents` are; `board` is the
-    actor that is told when the run begins.
+    `order` is as for `Bench`, with paths of the requesting host; `luggage` has the `contents`;
+    `board` is the actor that records the start of the run.
     """
     import ray
 
     node = ray.get_runtime_context().get_node_id()
-    # Not waited for: Ray lends the CPU of a task that waits to another one.
+    # Do not wait for it: Ray lends the CPU of a waiting task to another one.
     board.begun.remote(index, node)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="vr", dir=temporary_folder()) as temporary:
@@ -157,7 +158,8 @@ def _bench(tag: str, *, is_fresh: bool) -> Bench:
     if tag not in _benches:
         bench_id = uuid.uuid4().hex
         runtime = tempfile.mkdtemp(prefix="vr", dir=temporary_folder())
-        # Ray kills the children of a process that it ends, and no grandchild: this guard is none of its children.
+        # When Ray stops a process, it kills the children but not the grandchildren: this guard is
+        # not a child.
         guard = subprocess.Popen(  # noqa: S603 - our own module
             [*module("host.processes"), bench_id, runtime, runtime, "apart"],
             stdin=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""A running server over several nodes: its parts started together, read, watched, and ended in order.
+"""A server running over several nodes: its parts launched, read, watched and stopped together.
 
-The part that serves is ended first, while the others still compute for its requests. When any part ends, or a node is
-lost, all that can be reached are ended.
+The part that serves is stopped first, while the others still compute for its requests. When any
+part ends, or a node is lost, all reachable parts are stopped.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ENDING_S = 20.0
 
 @dataclass(frozen=True)
 class NodeCommand:
-    """What runs on one node."""
+    """Command on one node."""
 
     node: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
-    """Variables beside those that the node's agent has."""
+    """Variables in addition to those of the node's agent."""
 
 
 class _EndedCommand(NamedTuple):
@@ -54,7 +54,7 @@ class _EndedCommand(NamedTuple):
     status: int | None = None
     refused: str = ""
     lost: str = ""
-    """Why the node answers no more: what runs there is not known."""
+    """Reason why the node no longer answers: its processes are unknown."""
 
 
 class OverNodes(StoppableRun):
@@ -130,7 +130,7 @@ class OverNodes(StoppableRun):
             ) from error
 
     def sights(self) -> Mapping[int, Sight]:
-        """The processes on all nodes, as they were last told; the key holds the node's number as well."""
+        """Last reported processes of all nodes; the key includes the node's number."""
         return {
             (number << 32) + pid: sight
             for number, part in enumerate(self._parts)
@@ -138,7 +138,7 @@ class OverNodes(StoppableRun):
         }
 
     def chunks(self, *, tick_s: float) -> Iterator[bytes]:
-        """What the part that serves prints; the others' output goes into their logs."""
+        """Output of the part that serves; the others' output goes into their logs."""
         while (self._open or not self._came.empty()) and time.monotonic() < self._give_up_at:
             try:
                 came = self._came.get(timeout=tick_s)
@@ -216,7 +216,10 @@ class OverNodes(StoppableRun):
         self._came.put(ended)
 
     def _heed(self) -> None:
-        """End it when that is ordered: what serves, then the others; all at once by a second order."""
+        """Stop it on request: first the part that serves, then the others.
+
+        A second request stops all together.
+        """
         number = self._orders.get()
         if number is None:
             return

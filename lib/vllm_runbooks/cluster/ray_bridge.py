@@ -1,9 +1,9 @@
-"""Program that joins a Ray cluster, holds an actor on each of its nodes, and hands questions on to them.
+"""Program that joins a Ray cluster and forwards requests to an actor on each of its nodes.
 
-    python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
+python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
 
-It reads and writes lines of JSON as `agent` does: first `join`, then `ask`, last `leave`. It ends with its input, and
-Ray ends its actors then.
+It reads and writes lines of JSON like `agent`: first `join`, then `ask`, last `leave`. It exits at
+the end of its input, and Ray then stops its actors.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Bridge:
 
 def join_cluster(address: str) -> list[dict[str, Any]]:
     """Join the cluster with this process; its nodes, with `why` for one that is dead; raises InputError."""
-    # Ray imports jsonschema, and that a grammar which takes longer to build than all of Ray (rfc3987-syntax 1.1.0)
-    # where JupyterLab has brought it; nobody in this process reads such addresses.
+    # Ray imports jsonschema, which imports a grammar that takes longer to build than all of Ray
+    # (rfc3987-syntax 1.1.0) if JupyterLab has installed it; this process never needs it.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     try:
         import ray
@@ -123,7 +123,7 @@ def join_cluster(address: str) -> list[dict[str, Any]]:
         cpus = entry["Resources"].get("CPU", 0.0)
         node = {"name": name, "address": at, "id": entry["NodeID"], "why": why, "is_head": is_head, "cpus": cpus}
         nodes.append(node)
-    # A node that joined again stands there twice; what is dead of it is past.
+    # A node that rejoined is listed twice; ignore its dead entry.
     alive = {entry["name"] for entry in nodes if not entry["why"]}
     return [entry for entry in nodes if not entry["why"] or entry["name"] not in alive]
 
@@ -156,7 +156,10 @@ def first_line(error: Exception) -> str:
 
 
 def open_answers() -> IO[str]:
-    """The standard output of a program that joins Ray, which prints there as it likes; signals end it at once."""
+    """Standard output of a program that joins Ray, to which Ray prints, too.
+
+    Signals stop the program immediately.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: os._exit(143))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

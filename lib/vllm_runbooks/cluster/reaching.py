@@ -49,7 +49,7 @@ class Waiting:
     use: str
     port: int
     is_ours: bool
-    """Whether we wait there; otherwise somebody else listens, or nobody could."""
+    """Whether our own process listens there; otherwise another one does, or none could."""
     why: str = ""
 
 
@@ -219,7 +219,7 @@ def _said(error: OSError) -> str:
 
 
 def _greet(connection: socket.socket, token: str, mode: bytes) -> None:
-    """Say who is meant and what is wanted."""
+    """Send the recipient's token and the mode."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(_HELLO + token.encode() + mode)
     _exactly(connection, 1)

@@ -1,4 +1,4 @@
-"""A guarded start over several nodes: asked and measured, planned, checked on each, and started as one server."""
+"""Supervised launch over several nodes: collect facts, plan, check each node, launch one server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("nodes", *preflight.NAMES)
 _OF_START = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-"""What a start sets on each node where the node does not itself."""
+"""Variables that a launch sets on each node that does not set them itself."""
 _OF_RAY = frozenset({"nodes.ray_differs", "nodes.ray_token_differs"})
 """Findings about what joins nodes; here vLLM does that itself."""
 _CHECKED_S = 60.0
@@ -45,7 +45,7 @@ class _Round(NamedTuple):
     names: tuple[str, ...]
     is_in_order: bool = False
     says: str = ""
-    """What may take its time."""
+    """Activity that may take time."""
 
 
 _ROUNDS = (
@@ -61,8 +61,8 @@ class ClusterLaunch:
 
     model: str
     request: LaunchRequest
-    """The start as if it were of one host: of it the checks, the waits, the cards by node (None: those that the nodes
-    list) and the end are taken."""
+    """The launch as if on one host: the source of checks, timeouts, GPUs by node (None for those
+    that the nodes list) and end."""
     arguments: tuple[str, ...] = ()
     """Options of `vllm serve`, without those that follow from the nodes."""
     vllm: str | None = None
@@ -77,7 +77,7 @@ class ClusterLaunch:
 
 @dataclass(frozen=True)
 class CheckedLaunchNodes:
-    """Nodes that were asked, and what that means for the start."""
+    """Nodes with their facts, and the consequences for the launch."""
 
     nodes: CheckedCluster
     environments: Mapping[str, Mapping[str, str]]
@@ -90,7 +90,7 @@ def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], 
 
     def is_planned(nodes: Cluster) -> None:
         checked = clusters.check(nodes, catalog.specs(), model=launch.model)
-        # Of nodes that forbid the start a plan is of no use.
+        # A plan is useless if the nodes prevent the launch.
         if not is_wanted or check_findings(checked).result is not LaunchResult.FAILED:
             _plan_launch(launch, nodes, {})
 
@@ -133,7 +133,7 @@ def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]])
 
 
 def check_findings(checked: CheckedCluster) -> Check:
-    """Whether a start over these nodes would fail, in one line with what to do."""
+    """Whether a launch over these nodes would fail, in one line with the action."""
     fatal = [item for item in checked.findings if item.severity is Severity.FATAL and item.id not in _OF_RAY]
     if fatal:
         return Check("nodes", LaunchResult.FAILED, "; ".join(_line(item) for item in fatal[:3]))
@@ -204,7 +204,7 @@ class PlannedClusterLaunch:
 
     @property
     def request(self) -> LaunchRequest:
-        """What the guard is asked for: the part that serves, the others beside it."""
+        """Request for the supervisor: the part that serves, and the other parts."""
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
     def _part(self, part: fleet.InstancePart) -> NodeCommand:
@@ -257,7 +257,7 @@ class PlannedClusterLaunch:
                         yield replace(check, message=f"{node}: {check.message}", node=node)
 
     def _told(self, nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
-        """What some nodes find at the checks of these names; a signal ends the waits there as well."""
+        """Results of the checks of these names on some nodes; a signal stops waits there, too."""
         launch, steady = self._asked, self._asked.request.steady
         requests = {
             part.node: {
@@ -265,7 +265,7 @@ class PlannedClusterLaunch:
                 "command": list(part.command),
                 "environment": dict(part.environment),
                 "vllm": self.subject.vllm,
-                # Nobody asks a part that only computes at a port.
+                # A part that only computes has no port.
                 "names": [name for name in names if name != "port" or part is self.parts[0]],
                 "steady": list(steady),
                 "is_check": launch.request.is_check,
@@ -292,7 +292,7 @@ class PlannedClusterLaunch:
         yield from self._own_checks(say, _ROUNDS[-1:])
 
     def edited(self, edits: Sequence[Edit]) -> PlannedClusterLaunch:
-        """The same launch with edits made in the command of every part."""
+        """The same launch with edits in the command of every part."""
         changed = copy(self)
         changed.parts = []
         for part in self.parts:
@@ -302,7 +302,7 @@ class PlannedClusterLaunch:
         return changed
 
     def launch(self, folder: Path, number: int) -> AbstractContextManager[Run]:
-        """Start all parts."""
+        """Launch all parts."""
         return OverNodes(self._carrier, self.parts, folder, number)
 
     def unlock(self) -> None:

@@ -27,14 +27,14 @@ from vllm_runbooks.runbooks.worker import too_long
 Say = Callable[[Mapping[str, Any]], None]
 
 _FACTS_S = 90.0
-"""How long a node may take to say what it is: a process starts there, and may ask a driver for its cards."""
+"""Timeout for the facts of a node, which start a process and may query a driver for its GPUs."""
 _RETRIES = 2
 """How often a run is begun again because its node, or Ray's process there, was lost."""
 _TICK_S = 0.5
 _OVERRUN_S = 60.0
-"""How much longer than its limit a run may take until nothing of it is expected any more: its own node ends it."""
+"""Time after a run's timeout when its result is given up: its own node stops it before."""
 _SUSPECTED_S = 75.0
-"""How long Ray may take to notice that a node is gone, which it does after several questions without an answer."""
+"""Time for Ray to detect a lost node, after several requests without an answer."""
 _STUCK_S = 60.0
 """How long nothing of what waits may be begun while no node is there that could."""
 _NONE_LEFT = "not executed: no usable node left"
@@ -49,7 +49,7 @@ class Spread:
         """By Ray's id."""
 
     def join(self, address: str) -> None:
-        """Join, and say which nodes there are and what each of them is."""
+        """Join, and report the nodes with their facts."""
         nodes = ray_bridge.join_cluster(address)
         refs = {node["id"]: self._on(node["id"], node_tasks.facts, cpus=0) for node in nodes if not node["why"]}
         ends_at = time.monotonic() + _FACTS_S
@@ -131,7 +131,7 @@ class Spread:
         return task.options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned).remote(*arguments)
 
     def _end(self, run: Mapping[str, Any], ref: Any, began: Sequence[str]) -> None:
-        """Say what a run came to, once what it wrote lies where it was asked for."""
+        """Report the result of a run, once its files are in the requested folder."""
         result, why = _result(ref, _STUCK_S)
         if result is None:
             at = [self._name(began[-1])] if began else []

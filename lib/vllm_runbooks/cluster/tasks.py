@@ -89,7 +89,7 @@ class RayExecutor:
         return {node.name: node.facts for node in self.nodes if node.facts is not None}
 
     def requests(self, requests: Sequence[RunbookRequest], *, every_node: bool) -> list[RunbookRequest]:
-        """The runs to execute: each once, or once on every node, including those that would judge otherwise."""
+        """Runs to execute: each once, or on every node, including nodes with other verdicts."""
         if not every_node:
             return list(requests)
         self.nodes = tuple(replace(node, is_used=node.facts is not None) for node in self.nodes)
@@ -137,7 +137,7 @@ class RayExecutor:
         return 1
 
     def _follow(self, suite: Suite, request: Mapping[str, Any]) -> None:
-        """Hand the cluster's reports on, until all is done or it is gone."""
+        """Forward the cluster's reports until all runs are done or the cluster is lost."""
         open_runs = {run["index"]: False for run in request["runs"]}
         try:
             with suppress(OSError, ValueError):

@@ -20,18 +20,18 @@ from vllm_runbooks.core.redaction.redact import redact_text
 
 ENDING_S = 12.0
 _TAIL = 4096
-"""Bytes of what it says beside its answers; the last line tells why it ended."""
+"""Bytes kept of its output other than answers; the last line has the reason of its end."""
 _HARMLESS = ("Could not chdir to home directory", "Warning: Permanently added")
 _SSH_FAILED = 255
 """Exit status of ssh itself (ssh(1), EXIT STATUS)."""
 
 
 class UnansweredError(RunbooksError):
-    """A question was not answered; the text says why, without the name of who was asked."""
+    """A request was not answered; the message has the reason, without the name of the node."""
 
 
 def one_line(words: str, most: int = 600) -> str:
-    """What a program said, in one line without secrets."""
+    """Output of a program, in one line without secrets."""
     return redact_text(" ".join("".join(c if c.isprintable() else " " for c in words).split()))[:most]
 
 
@@ -104,7 +104,7 @@ class Wire:
             pipe.flush()
 
     def beat(self, every_s: float) -> None:
-        """Say now and then that it is still wanted, until it is left."""
+        """Send a heartbeat at intervals until it is closed."""
         with suppress(OSError, ValueError):
             while not self._is_left.wait(every_s):
                 self._write({"do": "hello"})
@@ -113,7 +113,7 @@ class Wire:
         pipe = cast("IO[bytes]", self.process.stdout)
         with suppress(OSError, ValueError):
             while line := pipe.readline(MAX_LINE + 1):
-                # Whatever stands there: what is no answer of ours is passed over, and may tell why there is none.
+                # Skip lines that are not our answers; they may be the reason for a missing one.
                 if line.strip() and not line.startswith(b"{"):
                     self._stray = line[:_TAIL]
                 with suppress(ValueError, RecursionError, AttributeError, TypeError):
@@ -150,7 +150,7 @@ class Wire:
         return "its agent exited without a message" if status is not None else "its agent stopped responding"
 
     def end(self, patience_s: float = ENDING_S) -> bool:
-        """Let it end by itself, which ends what it started; else kill it. Whether it ended by itself."""
+        """Let it exit, which stops its processes; else kill it. Returns whether it exited."""
         self._is_left.set()
         has_ended = end_process(self.process, patience_s)
         for thread, stream in zip(self._threads, (self.process.stderr, self.process.stdout), strict=True):

@@ -1,7 +1,7 @@
-"""Evidence packs as zip archives: the same members make the same bytes; read within bounds, never unpacked to disk.
+"""Evidence packs as zip archives: reproducible, read within limits, never unpacked to disk.
 
-An archive may come from anybody. Nothing in it decides a path, every size is bounded before anything is read, and an
-archive that differs from its manifest is rejected.
+An archive may come from anyone. No path is derived from it, every size is limited before it is
+read, and an archive that differs from its manifest is rejected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _AS_MADE = "; give the pack as it was made"
 _UNPACK_IT = "unpack it, and give its logs or their folder"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _END = struct.Struct("<4s4H2LH")
-"""Record at the end of an archive: sign, disks (2), members (here, in all), bytes and place of their list, comment."""
+"""Record at the end of an archive: signature, disks (2), members (here, in all), size and offset of
+their list, comment."""
 _LOCATOR = 20
 """Bytes before the record that may refer to another one, with larger numbers than any pack's
 (zip64)."""
@@ -100,7 +101,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read(path: Path) -> Archive:
-    """Read a pack; raises InputError if it is none, is damaged, or differs from its manifest."""
+    """Read a pack; raises InputError if it is invalid, damaged, or differs from its manifest."""
     import zipfile
 
     where = str(path)
@@ -109,7 +110,7 @@ def read(path: Path) -> Archive:
             _bounded(file, where)
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, where)
-    except (zipfile.BadZipFile, OSError):  # the second where a place lies outside of the file
+    except (zipfile.BadZipFile, OSError):  # OSError for an offset outside the file
         raise InputError(f"{where}: is a damaged or truncated archive{_AS_MADE}") from None
     except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError):
         raise InputError(f"{where}: is an archive that cannot be read{_AS_MADE}") from None

@@ -12,7 +12,7 @@ FRONT_SETTINGS = frozenset({
     "api_key", "chat_template", "chat_template_content_format", "enable_auto_tool_choice", "host", "model_tag", "port",
     "reasoning_parser", "served_model_name", "tool_call_parser", "uvicorn_log_level",
 })  # fmt: skip
-"""Settings of the server in front of the engine: they change neither memory nor speed."""
+"""Settings of the API server: they affect neither memory nor speed."""
 
 
 def differing(starts: Sequence[ServerRun]) -> dict[str, list[Any]]:

@@ -66,7 +66,7 @@ _SPACES = "\t\u3000"
 
 
 def visible(text: str) -> str:
-    """Escape what steers a terminal, reorders or hides text, has no glyph, or only looks like a space."""
+    """Escape characters that control a terminal, reorder or hide text, or are invisible."""
     if _PLAIN.fullmatch(text):
         return text
     return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)
@@ -78,7 +78,7 @@ def unknown_reason(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text as `visible` has it, its line ends as signs: a name may hold some, where a message is one line."""
+    """Text of `visible` with line ends as signs, for names in one-line messages."""
     return visible(text).replace("\n", "\\n")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
-    """Hint for an unknown name: "did you mean …?" with the nearest known one, else `otherwise`."""
+    """Hint for an unknown name: "did you mean …?" with the most similar name, or `otherwise`."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, sorted(names), n=1, cutoff=cutoff)
@@ -42,7 +42,7 @@ class CatalogError(InputError):
 
 
 class VerdictFailed(RunbooksError):  # noqa: N818 - what a notebook's reader sees: the verdict is "fail"
-    """A runbook found a problem, or its answer differs from what its case expects."""
+    """A runbook found a problem, or its answer differs from the case's expectation."""
 
 
 def check_texts(**values: object) -> None:

@@ -1,4 +1,4 @@
-"""Input of a diagnosis: texts, and recorded cases with what they expect and what documents claim about them."""
+"""Input of a diagnosis: texts, and recorded cases with expected results and documents' claims."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ PIECE = 1 << 18
 
 @dataclass(frozen=True)
 class Document:
-    """One text given to be read."""
+    """One input text."""
 
     name: str
     """Base name, as shown."""
     source: str | Callable[[], Iterator[str]]
-    """The text, or what yields it in pieces: a log may be larger than memory."""
+    """The text, or a function that yields it in pieces: a log may be larger than memory."""
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text in pieces, from a pipe only once; raises InputError if it cannot be read or is no text."""
+        """Yield the text in pieces, from a pipe only once.
+
+        Raises InputError if it is unreadable or binary.
+        """
         if not isinstance(self.source, str):
             return self.source()
         text = self.source
@@ -39,7 +42,7 @@ class Document:
 
 @dataclass(frozen=True)
 class IssueRef(Authored):
-    """An issue of a command by name and place."""
+    """An issue of a command by name and location."""
 
     rule: str
     line: int
@@ -69,8 +72,8 @@ class Expectation(Authored):
     starts: list[Outcome] | None = None
     """Outcome of every launch in the files, in order."""
     findings: list[str] | None = None
-    """Ids of symptoms that must be among the findings; of a snapshot, a server, nodes or a job those of all
-    that is found."""
+    """Ids of symptoms that must be among the findings; for a snapshot, a server, nodes or a job all
+    findings."""
     claims: list[str] | None = None
     """Ids of claims of `claims.yaml` whose verdict must match."""
     issues: list[IssueRef] | None = None
@@ -127,7 +130,7 @@ class LineReference(Authored):
 
 @dataclass(frozen=True)
 class ClaimInput(Authored):
-    """A figure that the claims rest on and that the log does not hold."""
+    """An input of the claims that is not in the log."""
 
     name: str
     """With its unit, as a fact: gpu_total_gib."""
@@ -159,7 +162,7 @@ class Claim(Authored):
 
     id: str
     says: str
-    """The statement, in our words."""
+    """The statement, paraphrased."""
     verdict: Truth
     """Expected verdict."""
     right_if: str
@@ -186,7 +189,7 @@ class Claims(Authored):
     """Claims of a document about a recorded case: `claims.yaml` next to `case.yaml`."""
 
     document: str
-    """The document, in a few words."""
+    """Description of the document."""
     claims: list[Claim]
     given: list[ClaimInput] = field(default_factory=list)
     plans: dict[str, PlanQuestion] = field(default_factory=dict)
@@ -209,7 +212,7 @@ class CaseKind(StrEnum):
     NODES = "nodes"
     """Snapshots of several nodes, before a launch over them."""
     JOB = "job"
-    """For an edge chip, with what its steps were run by and what they left."""
+    """Job for an edge chip, with its scripts, host and results."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,7 @@ class CaseFile(Authored):
     title: str
     source: str
     files: list[str]
-    """Empty where it is a question."""
+    """Empty for a question."""
     expect: Expectation
     vllm: str | None = None
     command: str | None = None
@@ -258,7 +261,7 @@ class Evidence:
     documents: tuple[Document, ...]
     case: Case | None = None
     vllm: str | None = None
-    """Release given by the caller or the case."""
+    """Release from the caller or the case."""
     command: str | None = None
     """Text of the script or manifest that the logs belong to."""
     gpus: str | None = None
@@ -270,4 +273,4 @@ class Evidence:
     empty: tuple[str, ...] = ()
     """Names of given files that are empty."""
     pack: str | None = None
-    """The evidence pack that it was read from: what that names was written by anybody."""
+    """The evidence pack that it was read from, whose contents are untrusted."""

@@ -1,4 +1,4 @@
-"""Pieces of a file's text that know the place of each of their characters in the file."""
+"""Excerpts of a file that map each of their characters to its offset in the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class TextPosition(NamedTuple):
-    """A place in a file; lines and columns count from 1."""
+    """A position in a file; lines and columns count from 1."""
 
     line: int
     column: int
@@ -55,7 +55,7 @@ class LineIndex:
         self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
 
     def __call__(self, offset: int) -> TextPosition:
-        """The place of a character; of the text's end, where it ends."""
+        """Position of a character; for the end of the text its end."""
         line = bisect_right(self._starts, offset)
         return TextPosition(line, offset - self._starts[line - 1] + 1)
 
@@ -65,7 +65,7 @@ def applied(text: str, edits: Iterable[Replacement]) -> str:
 
 
 class EditedText:
-    """A text with replacements made, whose places can be followed back to where they came from."""
+    """A text with edits, whose positions can be mapped to the original ones."""
 
     def __init__(self, text: str, edits: Iterable[Replacement]) -> None:
         self._begins: list[int] = []

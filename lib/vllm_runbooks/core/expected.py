@@ -1,4 +1,4 @@
-"""Compare results with what a recorded case expects."""
+"""Compare results with the expectation of a recorded case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(differences: Sequence[str], agreed: str) -> tuple[Verdict, str]:
 
 
 def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verdict, str]:
-    """The verdict on findings against those that a case expects, and why."""
+    """Verdict on findings by the expectation of a case, with the reason."""
     return compare([*finding_differences(names, expect)], ", ".join(dict.fromkeys(names)) or "no problems")
 
 
@@ -39,7 +39,7 @@ def finding_differences(names: Collection[str], expect: Expectation) -> Iterator
 
 
 def claim_differences(case: Case, judged: Sequence[CheckedClaim]) -> list[str]:
-    """The case's claims that did not come out as written, a sentence each."""
+    """Claims of the case with another verdict than expected, a sentence each."""
     verdicts = {claim.id: claim for claim in judged}
     return [
         f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"

@@ -14,5 +14,5 @@ JOB_VERDICT = "vllm_runbooks.edge10.evidence:recorded_verdict"
 
 
 def extension(name: str) -> Any:
-    """The function behind one of the constants above."""
+    """The function of one of the constants above."""
     return resolve_name(name)

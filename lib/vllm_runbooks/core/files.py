@@ -13,13 +13,14 @@ from vllm_runbooks.core.errors import RunbooksError
 
 
 class NotStoredError(RunbooksError):
-    """A file could not be written; what was there before is intact."""
+    """A file could not be written; its previous content is intact."""
 
 
 def store(path: Path, content: str | bytes) -> None:
-    """Write the file whole or not at all: a reader, or a crash at any moment, finds the old content or the new.
+    """Write a file atomically: a reader, or a crash at any time, finds the old content or the new.
 
-    A file that is replaced keeps its permissions, so that a script can still be run; a link goes on leading to it.
+    A replaced file keeps its permissions, so that a script stays executable; a link keeps its
+    target.
     """
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
@@ -49,7 +50,10 @@ def store(path: Path, content: str | bytes) -> None:
 
 
 def replace_folder(new: Path, place: Path) -> None:
-    """Replace a folder atomically by a copy of another; raises OSError, with a whole folder in place, if it fails."""
+    """Replace a folder atomically by a copy of another.
+
+    Raises OSError, with a complete folder in place, if it fails.
+    """
     import tempfile
 
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +82,7 @@ def _unnamed(folder: Path) -> int | None:
 def _name(descriptor: int, path: Path) -> None:
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # With a folder's descriptor alone the system is asked to follow the link, which is the file.
+        # With only a folder's descriptor, the system follows the link, which is the file.
         os.link(f"/proc/self/fd/{descriptor}", path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)

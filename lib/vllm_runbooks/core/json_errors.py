@@ -1,4 +1,4 @@
-"""Read JSON with the same error messages in every Python."""
+"""Read JSON with the same error messages in every Python version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def loaded(text: str) -> Any:
 
 
 def same_words(error: JSONDecodeError) -> JSONDecodeError:
-    """The error as Python before 3.13 reports it: for a trailing comma, at the bracket behind it."""
+    """The error as Python before 3.13 reports it: for a trailing comma, at the bracket after it."""
     if not error.msg.startswith("Illegal trailing comma"):
         return error
     behind = error.doc[error.pos + 1 :]

@@ -73,13 +73,14 @@ _PROSE_TAGS = {
 
 
 def markdown_html(source: str, links: Mapping[str, str]) -> str:
-    """Markdown as HTML that can neither run nor load anything.
+    """Convert Markdown to HTML that can neither run nor load anything.
 
-    HTML in it is text and pictures are their descriptions.
+    HTML in it becomes text, and images become their descriptions.
 
     Args:
         source: Text of a cell.
-        links: Where relative links lead, by what is written; other links than these and https are text.
+        links: Targets of relative links, by their text; other links than these and https become
+            text.
     """
     import nh3
 

@@ -19,7 +19,7 @@ def in_a_name() -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """Time of a timestamp in any zone; None if it is none or has no zone."""
+    """Datetime of a timestamp in any zone; None if it is invalid or has no zone."""
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo is not None else None

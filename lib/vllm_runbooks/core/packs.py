@@ -1,4 +1,4 @@
-"""Records of an evidence pack: its members, and what was left out of them. Sizes are in bytes."""
+"""Records of an evidence pack: its members, and the omitted parts. Sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemberRole(StrEnum):
 
 @dataclass(frozen=True)
 class Gap:
-    """The middle of a log that is longer than what is kept of one."""
+    """The omitted middle of a log that exceeds the limit."""
 
     after_line: int
     """Last line before the gap; the gap contains a line written by the tool."""
@@ -56,7 +56,7 @@ class Manifest:
 
     kind: str
     tool: str
-    """Version of the program that made it."""
+    """Version of the program that created it."""
     catalog: str
     """Key of the catalog that it was diagnosed with."""
     vllm: str | None

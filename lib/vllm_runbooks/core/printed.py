@@ -24,7 +24,7 @@ _HALF_A_YEAR = 183 * 86400
 
 
 class Moment(NamedTuple):
-    """A printed time; only times of the same form can be compared."""
+    """A printed time; only times of the same form are comparable."""
 
     seconds: float
     """Seconds since the epoch for times with a year, since the start of a leap year for dates, else
@@ -50,7 +50,7 @@ def moment(text: str | None) -> Moment | None:
 
 
 def seconds_between(earlier: Moment | None, later: Moment | None) -> float | None:
-    """Seconds from one printed time to another over midnight or new year; None where they cannot be compared."""
+    """Seconds between two printed times over midnight or new year; None if not comparable."""
     if earlier is None or later is None or earlier.form != later.form:
         return None
     seconds = later.seconds - earlier.seconds
@@ -71,7 +71,7 @@ def number(text: str) -> float | None:
 
 
 def literal(text: str) -> Any:
-    """The value of a printed literal without evaluating it; a text that is none stays text. Secrets are replaced."""
+    """Parse a printed literal safely; other text stays text. Secrets are replaced."""
     text = text.strip()
     value: Any = text
     if len(text) <= MAX_LITERAL:
@@ -83,7 +83,7 @@ def literal(text: str) -> Any:
 
 
 def masked(value: Any, name: str = "", *, otherwise: str = "") -> Any:
-    """A value in the terms of JSON with its secrets replaced; one that JSON does not know becomes `otherwise`."""
+    """Convert a value to JSON types with its secrets replaced; other types become `otherwise`."""
     if isinstance(value, str):
         return redact_value(value) if value and names_secret(name) else redact_text(value)
     if isinstance(value, (list, tuple)):
@@ -98,7 +98,10 @@ def masked(value: Any, name: str = "", *, otherwise: str = "") -> Any:
 
 
 def pairs(text: str) -> dict[str, Any]:
-    """Read `{'a': 1, …}` or `(a=1, …)`, cut off or not; what is no literal stays text."""
+    """Read `{'a': 1, …}` or `(a=1, …)`, truncated or not.
+
+    Values that are not literals stay text.
+    """
     values: dict[str, Any] = {}
     for part in _parts(text):
         match = _PAIR.match(part)

@@ -16,13 +16,13 @@ concurrent parsing ends in a SystemError (python/cpython#106905)."""
 
 
 def parse(text: str) -> ast.Module:
-    """The tree of a program; it raises what `ast.parse` does."""
+    """Tree of a program; raises the exceptions of `ast.parse`."""
     with _alone():
         return ast.parse(text)
 
 
 def literal(text: str) -> Any:
-    """The value of a literal; it raises what `ast.literal_eval` does."""
+    """Value of a literal; raises the exceptions of `ast.literal_eval`."""
     with _alone():
         return ast.literal_eval(text)
 
@@ -30,5 +30,5 @@ def literal(text: str) -> Any:
 @contextmanager
 def _alone() -> Iterator[None]:
     with _ALONE, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd escape in the text is no concern of whoever runs this
+        warnings.simplefilter("ignore")  # invalid escapes in the text are irrelevant for the user
         yield

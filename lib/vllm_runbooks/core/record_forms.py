@@ -21,7 +21,7 @@ class Authored:
 
 
 OMIT_NONE: Mapping[str, Any] = {"where_told": True}
-"""Metadata of a field that a document has only where it is not None."""
+"""Metadata of a field that is omitted from documents if it is None."""
 UNPRINTED: Mapping[str, Any] = {"unprinted": True}
 """Metadata of a field that views need and no document prints."""
 
@@ -65,7 +65,10 @@ def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
 
 @cache
 def _decoder(hint: Any) -> Callable[[Any], Any] | None:
-    """Function that decodes the JSON form of a field's value, unless it is None; None to keep it as it is."""
+    """Function that decodes the JSON form of a field's value, unless it is None.
+
+    None to keep the value.
+    """
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         kinds = [kind for kind in inner if kind is not NoneType]

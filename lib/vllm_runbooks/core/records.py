@@ -1,7 +1,8 @@
 """Records of a server run read from a log, of its diagnosis, and of the runs of runbooks.
 
-Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); None means unknown. Lines
-and columns count from 1. A trailing underscore (`class_`) avoids a Python keyword; it is dropped in JSON and YAML.
+Field names have units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); None
+means unknown. Lines and columns count from 1. A trailing underscore (`class_`) avoids a Python
+keyword; it is dropped in JSON and YAML.
 """
 
 from __future__ import annotations
@@ -96,16 +97,17 @@ class Edit(Authored):
     op: str
     """"set", "remove" or "env"."""
     name: str
-    """Option without dashes, words joined by `_` (argparse destination), or the variable's name."""
+    """Option name without dashes, with `_` between words (argparse destination), or the variable's
+    name."""
     value: Any = None
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A piece of the input and its place."""
+    """An excerpt of the input with its location."""
 
     file: int
-    """Index into the files given."""
+    """Index into the given files."""
     line: int
     column: int
     text: str
@@ -142,7 +144,7 @@ class Phase:
     clock_seconds: float | None
     """Seconds by the log's clock, whole seconds only."""
     printed_seconds: float | None = None
-    """Seconds that vLLM itself printed for its main work, where it does."""
+    """Seconds that vLLM itself printed for the main work, if any."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class SymptomHit:
     """Quality of the place: depth in the traceback of the frame that the signature requires (0 or
     more), -1 for the phase, -2 for neither."""
     level: str | None = None
-    """Log level of the line, None where it has none."""
+    """Log level of the line; None without one."""
     time: str | None = None
     """Time on the line, else on the last line before it that has one."""
 
@@ -242,7 +244,7 @@ class Release:
     """Candidate releases by source lines, if not `version` alone: indistinguishable ones, such as a
     release and its post-releases, or the one closest to a development build or a fork."""
     data: str | None = None
-    """The release whose generated data is used, None where there is none."""
+    """Release whose generated data is used; None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ class Facts:
     weights_gib: float | None = None
     kv_cache_gib: float | None = None
     kv_cache_tokens: int | None = None
-    """Tokens as this release counts them; blocks x block size where only blocks are printed."""
+    """Tokens as this release counts them; blocks x block size if only blocks are printed."""
     kv_cache_tokens_meaning: str | None = None
     """Meaning of the count: "slots" (cache slots of one layer group, not a number of requests),
     "full-length" (tokens of full-length requests: the concurrency times max_model_len), None if
@@ -307,7 +309,7 @@ class LoggedWarning:
 
 @dataclass(frozen=True)
 class NodePosition:
-    """Place of a log among the logs of one launch; None if unknown."""
+    """Position of a log among the logs of one launch; None if unknown."""
 
     nodes: int | None = None
     """Number of nodes of the launch, if it was set explicitly."""
@@ -326,7 +328,7 @@ class NodePosition:
     is_headless: bool = False
     """Whether the log is of a node that only computes: not of the first."""
     met: str | None = None
-    """Time, as printed, at which the first of its ranks had met all others: the same moment in every log."""
+    """Printed time at which the first of its ranks had met all others: simultaneous in all logs."""
     last_time: str | None = None
     """Time, as printed, of the last line that carries one."""
     last: Quote | None = None
@@ -348,14 +350,14 @@ class RayCluster:
 
     quote: Quote
     at: str | None = None
-    """Time, as printed, at which it was asked."""
+    """Printed time of the output."""
     active: int | None = None
     lost: tuple[str, ...] = ()
     """Recently lost nodes, as printed."""
     used: Mapping[str, float] = field(default_factory=dict)
-    """By resource, what is in use or kept for a placement group; memory in GiB."""
+    """Resources in use or reserved for a placement group; memory in GiB."""
     total: Mapping[str, float] = field(default_factory=dict)
-    """By resource; those that Ray does not list are not there, as a node's own."""
+    """Total by resource; resources that Ray does not list are missing, such as a node's own."""
     demands: tuple[RayDemand, ...] = ()
 
 
@@ -371,9 +373,9 @@ class ServerRun:
     """The line that proves the outcome."""
     release: Release
     command: str | None
-    """The command where the log shows one, secrets replaced."""
+    """The command if the log has one, secrets replaced."""
     arguments: Mapping[str, Any]
-    """Arguments by argparse destination, as printed; values that are not literals are kept as text."""
+    """Arguments by argparse destination, as printed; values that are not literals stay text."""
     processes: tuple[Process, ...]
     timeline: tuple[Phase, ...]
     readings: tuple[PrintedFigure, ...]
@@ -388,7 +390,7 @@ class ServerRun:
     left_out: int = 0
     """Number of earlier launches that are not kept, for a log with very many restarts."""
     last_lines: Mapping[ProcessKey, int] = field(default_factory=dict)
-    """Last line by process; those that show no pid are one."""
+    """Last line by process; processes without a pid count as one."""
     seat: NodePosition = field(default_factory=NodePosition)
     cluster: RayCluster | None = None
     """Output of `ray status` in the text."""
@@ -474,7 +476,7 @@ class ComparedTerm:
     high_gib: float | None
     actual_gib: float | None
     explained: str
-    """Whether the difference lies within the plan's own band, or what it means."""
+    """Whether the difference is within the plan's band, or its meaning."""
 
 
 @dataclass(frozen=True)
@@ -543,14 +545,14 @@ class Nodes:
     """Number of nodes of the launch; None if no log reports it."""
     logs: tuple[NodeLog, ...]
     missing: tuple[int, ...] = ()
-    """Ranks of the nodes of which no log was given."""
+    """Ranks of the nodes without a log."""
     ranks_missing: tuple[int, ...] = ()
     """Ranks of the launch that wrote into none of the logs, if their nodes are unknown."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The whole diagnosis: what `diagnose --format json` prints."""
+    """The complete diagnosis: output of `diagnose --format json`."""
 
     files: tuple[str, ...]
     outcome: Outcome
@@ -575,7 +577,7 @@ class Answer:
     memory: tuple[MemoryUse, MemoryUse] | None = field(default=None, metadata=UNPRINTED)
     """Planned memory before and after the first remedy; None if it changes none, or it cannot be planned."""
     lang: str | None = field(default=None, metadata=OMIT_NONE)
-    """Language of the texts where it is not English."""
+    """Language of the texts if not English."""
 
 
 @dataclass(frozen=True)
@@ -624,7 +626,7 @@ class CheckedClaim:
     """Known figures as shown, by name."""
     because: str
     undecided: str
-    """Why it is unknown; empty where it is not."""
+    """Reason if unknown; else empty."""
     quotes: tuple[Quote, ...]
     basis: tuple[str, ...] = ()
     """Plans and look-ups behind the verdict, as text."""
@@ -681,7 +683,7 @@ class RunResult:
     findings: tuple[FindingRef, ...]
     reason: str
     notebook: str | None
-    """Executed notebook, relative to the output folder; None where none was written."""
+    """Executed notebook, relative to the output folder; None if none was written."""
     refused: bool
     """Whether the run could not read its parameters or its evidence."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -689,4 +691,4 @@ class RunResult:
     node: str | None = field(default=None, metadata=OMIT_NONE)
     """Node of a cluster on which it was executed."""
     lost_on: tuple[str, ...] | None = field(default=None, metadata=OMIT_NONE)
-    """Nodes that had begun with it before, and gave no answer."""
+    """Nodes that had started it before, and did not answer."""

@@ -19,18 +19,19 @@ WINDOW = 4096
 OVERLAP = 1536
 """Characters shared by neighbouring windows; no pattern may match more."""
 MAX_WAYS = 100_000
-"""Ways in which the wide gaps of one pattern may share a text between them: what `re` may have to try at one place."""
+"""Maximum number of ways in which the wide gaps of a pattern can divide a text, which `re` may have
+to try at one position."""
 _FEW = 24
 """Up to this number, patterns are searched by their words one after another; beyond it in one
 pass."""
 _SHORT, _OFTEN = 512, 64
-"""Characters of a short line, and searches after which a pattern comes often."""
+"""Characters of a short line, and searches after which a pattern is frequent."""
 _GROUP_NAME = re.compile(r"(?<!\\)\(\?P<(\w{1,60})>")
 _MAX_MEM = 64 << 20
 """Maximum memory of RE2 for one pattern or one set of words, in bytes; allocated as needed."""
 _GAP = "[ \\t]{0,4}"
 _WIDE = 9
-"""A repeat of more than so many characters is a wide gap."""
+"""A repeat of more characters than this is a wide gap."""
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
 _REPEAT = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
 
@@ -93,10 +94,11 @@ def faults(pattern: str) -> list[str]:
 
 
 def _size(signs: list[str]) -> tuple[int, int]:
-    """Longest match of a pattern in characters, and the ways in which its wide gaps can share a text.
+    """Longest match of a pattern in characters, and the number of ways to fill its wide gaps.
 
-    A gap inside an optional group is not counted: where nothing needed follows the group, it is tried once and skipped.
-    A group that is repeated must not hold a variable repeat itself, or its ways grow with every turn.
+    A gap inside an optional group is not counted: if nothing required follows the group, it is
+    tried once and skipped. A repeated group must not contain a variable repeat, or the number grows
+    with every repetition.
     """
     levels = [[_Size()]]
     item, gap = _Size(), ""
@@ -137,7 +139,7 @@ def _widest(branches: list[_Size]) -> _Size:
 
 
 def _literals(pattern: str) -> tuple[str, ...]:
-    """Words that every match contains: literal runs outside groups, classes, alternatives and options."""
+    """Words in every match: literal runs outside groups, classes, alternatives and options."""
     words, word, depth = [""], "", 0
     signs = _signs(pattern)
     for sign, follower in zip(signs, [*signs[1:], ""], strict=True):
@@ -157,7 +159,7 @@ def _literals(pattern: str) -> tuple[str, ...]:
 
 
 def _alternatives(pattern: str) -> tuple[str, ...]:
-    """Words one of which every match contains: one for each branch of a group; empty if no group has them."""
+    """Words of which every match has one: one per branch of a group; empty if no group has them."""
     branches: list[list[str]] = []
     depth = 0
     signs = _signs(pattern)
@@ -208,7 +210,7 @@ class WordSet:
     """Words that are searched in one pass; with google-re2 their number does not matter."""
 
     def __init__(self, words: Sequence[str], *, engine: str | None = None) -> None:
-        """Compile lazily; `engine` "re" leaves google-re2 aside even where it is installed."""
+        """Compile lazily; `engine` "re" ignores an installed google-re2."""
         self.words = tuple(words)
         self._engine = engine
 
@@ -217,18 +219,19 @@ class WordSet:
         re2 = _re2() if self._engine != "re" and self.words else None
         if re2 is None:
             return None
-        # Words only: a set of whole patterns with gaps outgrows RE2's memory, and then RE2 finds nothing in silence.
+        # Words only: a set of whole patterns with gaps exceeds RE2's memory, and RE2 then silently
+        # finds nothing.
         chosen = re2.Set.SearchSet(_options(re2))
         try:
             for word in self.words:
                 chosen.Add(re2.escape(word))
             chosen.Compile()
-        except re2.error:  # more words than it has memory for
+        except re2.error:  # too many words for its memory
             return None
         return chosen
 
     def present(self, text: str) -> list[str]:
-        """The words in a text, in no order."""
+        """Words in a text, in any order."""
         if self._set is None:
             return [word for word in self.words if word in text]
         return [self.words[index] for index in self._set.Match(_encodable(text)) or ()]
@@ -252,17 +255,17 @@ class _Search:
 
 
 class PatternSet:
-    """Patterns that are looked for together; `find` names those that match a text, each with its first match."""
+    """Patterns that are searched together; `find` returns the first match of each."""
 
     def __init__(self, patterns: Sequence[str], *, engine: str | None = None) -> None:
-        """Compile lazily; `engine` "re" leaves google-re2 aside even where it is installed."""
+        """Compile lazily; `engine` "re" ignores an installed google-re2."""
         self.patterns = tuple(patterns)
         self._re2 = _re2() if engine != "re" else None
         self._searches: dict[int, _Search] = {}
 
     @cached_property
     def _words(self) -> list[tuple[str, ...]]:
-        """Words that a match of each pattern contains, the rarest among all patterns first."""
+        """Words of every match of each pattern, the rarest among all patterns first."""
         words = [_literals(pattern) for pattern in self.patterns]
         often = Counter(word for some in words for word in some)
         return [tuple(sorted(some, key=often.__getitem__)) for some in words]
@@ -273,7 +276,7 @@ class PatternSet:
 
     @cached_property
     def _either(self) -> list[tuple[str, ...]]:
-        """For patterns without a common word, words one of which a match contains."""
+        """For patterns without a common word, words of which every match has one."""
         return [() if words else _alternatives(p) for p, words in zip(self.patterns, self._words, strict=True)]
 
     @cached_property

@@ -23,12 +23,12 @@ def config() -> Path:
 
 
 def cache() -> Path:
-    """Our folder for what can be computed again; raises as `state`."""
+    """Folder for recomputable data; raises as `state`."""
     return _base(CACHE, "~/.cache") / _OURS
 
 
 def every_config() -> Path:
-    """The folder in which every program has one for what is set up; raises as `state`."""
+    """Parent of all programs' configuration folders; raises as `state`."""
     return _base(CONFIG, "~/.config")
 
 

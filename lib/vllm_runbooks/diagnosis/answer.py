@@ -54,10 +54,11 @@ def answer(
 ) -> Answer:
     """Diagnose the evidence.
 
-    Several files are logs of one launch (its nodes, its ranks): the last launch of each is diagnosed together.
+    Several files are logs of one launch (its nodes, its ranks): the last launch of each is
+    diagnosed together.
 
     Args:
-        evidence: The logs, perhaps with the command that they belong to.
+        evidence: The logs, optionally with their command.
         catalog: Symptoms and policies.
         knowledge: Returns the rules for commands; called only if there is a command.
         start: Number of the launch to diagnose, from 1; default: the last.
@@ -67,7 +68,7 @@ def answer(
         model: Returns the launch's model if it is not in the catalog.
 
     Raises:
-        InputError: there is no launch of that number.
+        InputError: No launch has this number.
     """
     request = _Request(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards), model)
     return _answer(request, *read_starts(evidence, catalog, start))
@@ -101,8 +102,8 @@ def offered(
 
     Args:
         texts: Remedies as authored.
-        captures: Values that their texts name.
-        settings: What the server reports of itself, by option.
+        captures: Values for the placeholders of the texts.
+        settings: Options as reported by the server.
         command: Text that launches it; None if unknown.
         arguments: Arguments that its log printed; empty if unknown.
         vllm: Its release; None if unknown.

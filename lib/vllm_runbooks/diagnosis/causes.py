@@ -106,7 +106,7 @@ def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
         and (not c.has_recovered or start.outcome is Outcome.FAILED)
     ]
     if not fatal and stand_ins and not start.outcome.is_healthy:
-        # What follows from another failure tells more than a notice of an end.
+        # A consequence of another failure is more informative than the notice of an end.
         causes.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
     left_out = tuple(SkippedLine(*_line(hit), c.symptom.role) for c in candidates if c not in causes for hit in c.hits)
     unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
@@ -138,10 +138,10 @@ def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None
 
 
 def _placed_by_their_own(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
-    """Drop hits that take their place from a wrapper's frames.
+    """Drop hits whose frames are those of a wrapper.
 
-    A parent repeats its worker's words in its own exception ("Worker failed with error '…'"): its frames and phase say
-    nothing about where the worker failed.
+    A parent repeats its worker's message in its own exception ("Worker failed with error '…'"): its
+    frames and phase do not show where the worker failed.
     """
     wrapped = {_line(h) for h in hits if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER}
     return [
@@ -173,12 +173,11 @@ def _most_precise(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomH
 
 
 def _decided(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
-    """Of the symptoms of one group that match the same message, keep the one with the innermost place.
+    """Keep the symptom with the innermost place for each group and message.
 
-    A cause precedes symptoms that only follow from one.
-
-    A message is the same if the same words are in the same place, or the same figures are repeated elsewhere: a logger,
-    a dying interpreter and a parent process all print one exception, not all of them with its frames.
+    A cause precedes symptoms that only follow from one. Messages are the same if the same words are
+    in the same place, or the same figures are repeated elsewhere: a logger, a dying interpreter and
+    a parent process all print one exception, not all of them with its frames.
     """
     values: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for hit in hits:
@@ -253,7 +252,7 @@ def _captures(hits: Sequence[SymptomHit], companions: Sequence[SymptomHit]) -> d
             or not quantities & {_quantity(name) for name in hit.captures}
         ):
             captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in quantities})
-    # Who waits says so again and again: how long, the last one tells.
+    # A waiting process repeats its message: the last one has the total time.
     last = {n: v for hit in hits for n, v in hit.captures.items() if _quantity(n) == "waited"}
     return {**captures, **{n: v for n, v in last.items() if n in captures}}
 
@@ -334,14 +333,14 @@ def _is_last(start: ServerRun, hit: SymptomHit) -> bool:
 
 
 def _holds(start: ServerRun, condition: Condition, captures: Mapping[str, str]) -> bool | None:
-    """Whether a condition holds for a launch; None if the log does not show it."""
+    """Evaluate a condition for a launch; None if the log does not show it."""
     if condition.outcome:
         return start.outcome.value in condition.outcome
     return holds(condition, captures, start.facts, start.arguments)
 
 
 def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> bool | None:
-    """Whether a condition on an argument, a fact or a capture holds; None if unknown."""
+    """Evaluate a condition on an argument, a fact or a capture; None if unknown."""
     value: Any = None
     if condition.argument:
         if not arguments:

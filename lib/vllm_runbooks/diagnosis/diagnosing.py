@@ -36,17 +36,19 @@ def diagnose(
     """Read and diagnose the evidence.
 
     Args:
-        evidence: Logs, perhaps with their command.
-        start: Number of the launch, from 1; None or 0: that of the evidence, else the last.
-        catalog: Symptoms and policies; default: those that are shipped, and the user's own.
+        evidence: Logs, optionally with their command.
+        start: Number of the launch, from 1; None or 0 for that of the evidence, else the last.
+        catalog: Symptoms and policies; by default those of the package, and the user's own.
         policy: Id of a policy whose steps are added to the remedies if they can help.
         gpus: GPUs of the launch, as in `8xRTX3090`; plans need them.
-        model: Returns the launch's model if it is not in the catalog: only who launched it may read its folder, a
-            log from someone else must not name one.
-        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else English.
+        model: Returns the launch's model if it is not in the catalog. Only the user who
+            launched it may read its folder: a log from someone else must not name one.
+        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else
+            English.
 
     Raises:
-        InputError: there is no such launch, policy, GPU or language, or the evidence is a question without a log.
+        InputError: The launch, policy, GPU or language does not exist, or the evidence is a
+            question without a log.
     """
     from vllm_runbooks.diagnosis import answer as _answer
 
@@ -71,10 +73,10 @@ def diagnose(
 
 
 def check_log(evidence: Evidence) -> None:
-    """Refuse a recorded case of something else than a log.
+    """Reject a recorded case without a log.
 
     Raises:
-        InputError: the case has no log.
+        InputError: The case has no log.
     """
     if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")

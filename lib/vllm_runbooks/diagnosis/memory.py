@@ -33,7 +33,8 @@ _OF_MEMORY = frozenset({
 })  # fmt: skip
 """Options that change the memory plan."""
 _DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
-"""A card's name in the name of a file of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0 :1090)."""
+"""GPU name in the file name of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0
+:1090)."""
 _FREE_BELOW = "mem.free_below_utilization"
 """Symptoms that show how much GPU memory was free when the launch requested its share."""
 _AFTER_THE_CACHE = frozenset({"capture", "warm_up", "serve"})
@@ -81,7 +82,7 @@ class PlannedMemory:
 
     @cached_property
     def model(self) -> PlannedModel | str:
-        """The model, or what is missing to know it."""
+        """The model, or the missing inputs that identify it."""
         from vllm_runbooks.plan.budget import subject_in_catalog
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
@@ -132,7 +133,7 @@ class PlannedMemory:
 
     @cached_property
     def planned(self) -> tuple[PlannedModel, Budget] | str:
-        """The model and the plan of the launch as it was made; else what is missing."""
+        """Model and plan of the launch; else the missing inputs."""
         if self.vllm is None:
             return "the vLLM release is unknown; use --vllm"
         if isinstance(self.model, str):

@@ -70,7 +70,7 @@ def nodes(starts: Sequence[ServerRun]) -> Nodes | None:
     )
     node_ranks = {log.node_rank for log in logs}
     missing = tuple(rank for rank in range(min(count or max(least, 1), _MAX_RANKS)) if rank not in node_ranks)
-    if None in node_ranks:  # one of the missing may be the log that does not say of which node it is
+    if None in node_ranks:  # a missing log may be the one without a node rank
         is_of_others = all(s.seat.is_headless for s in seated if _node_rank(s) is None)
         missing = missing[:1] if is_of_others and missing[:1] == (0,) else ()
     return Nodes(count, logs, missing, () if missing else _ranks_missing(starts))
@@ -123,12 +123,12 @@ def in_order(findings: Sequence[Finding], starts: Sequence[ServerRun]) -> list[F
             return list(findings)
         times.append((at - offset, finding))
     earliest = min((at for at, _ in times), default=0.0)
-    # Within what clocks tell, the order of the logs stands.
+    # Within the accuracy of the clocks, keep the order of the logs.
     return [finding for at, finding in sorted(times, key=lambda pair: max(pair[0] - earliest - _CLOCK_TOLERANCE_S, 0))]
 
 
 def _time_of(finding: Finding, starts: Sequence[ServerRun]) -> float | None:
-    """Seconds, by the clock of its own log, of the line that decided a finding."""
+    """Time of the line that decided a finding, in seconds by the clock of its log."""
     for quote in finding.evidence[:1]:
         for hit in (h for s in starts if s.file == quote.file for h in s.hits):
             if hit.quote.line == quote.line and hit.time:
@@ -138,10 +138,10 @@ def _time_of(finding: Finding, starts: Sequence[ServerRun]) -> float | None:
 
 
 def compared(starts: Sequence[ServerRun], root: Finding | None, catalog: Catalog) -> Finding | None:
-    """The cause that only several logs together show; None if they show none.
+    """Cause that only several logs together show; None if there is none.
 
     Args:
-        starts: The launch, as each log has it.
+        starts: The launch, as in each log.
         root: The cause that a single log shows.
         catalog: The symptoms.
     """
@@ -219,7 +219,8 @@ def _same_rank(starts: Sequence[ServerRun]) -> _Compared | None:
     for start in _waiting(starts):
         for rank, time in start.seat.waiting.items():
             other = by_rank.setdefault(rank, start)
-            # One process may stand in two logs: its own, and that of the driver which Ray hands its lines to.
+            # A process may be in two logs: its own, and that of the driver to which Ray forwards
+            # its lines.
             if other is not start and other.seat.waiting[rank] != time:
                 return _Compared(_SAME_RANK, {"own_rank": str(rank)}, tuple(_lasts((other, start))))
     return None
@@ -265,7 +266,7 @@ def _releases(starts: Sequence[ServerRun]) -> dict[str, str]:
 
 
 def _releases_differ(starts: Sequence[ServerRun]) -> _Compared | None:
-    """Nodes of different releases, of which one failed to start."""
+    """Nodes with different releases, one of which failed to launch."""
     if not (releases := _releases(starts)):
         return None
     text = "; ".join(f"{what} ({versions})" for what, versions in releases.items())
@@ -357,7 +358,7 @@ _UNLISTED = ("node:", "accelerator_type:")
 
 
 def _lacking(cluster: RayCluster, demand: RayDemand) -> _Compared | None:
-    """What a demand lacks; None if the cluster has enough of everything, as far as its totals show."""
+    """Resources missing for a demand; None if the cluster's totals are enough."""
     for resource, need in demand.amounts.items():
         have = cluster.total.get(resource, 0.0)
         free = max(have - cluster.used.get(resource, 0.0), 0.0)

@@ -61,7 +61,7 @@ def of_policy(
 
 
 def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
-    """The remedy, filled in; None if it is known not to help, or needs an unknown value."""
+    """Remedy with its values; None if it is known not to help, or needs an unknown value."""
     if any(value_of(name, captures, facts) is None for name in text.needs):
         return None
     if any(holds(condition, captures, facts, arguments) for condition in text.unless):
@@ -77,7 +77,7 @@ def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, argumen
 
 
 _POINTLESS = Edit("remove", "")
-"""Stands for an edit that would change nothing, or make it worse."""
+"""Marks an edit that would change nothing or make it worse."""
 
 
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:

@@ -37,13 +37,13 @@ from vllm_runbooks.serve import history_entry as guarded
 _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}\])?$", re.ASCII)
 """Endings of names of times and rates, which are never the same twice."""
 _NO_RESULTS = ("case", "folder")
-"""Results that only say what was checked, or where something is."""
+"""Results that only name the subject or a location."""
 _FIGURE = re.compile(r"(?:^|\.)facts\.(\w{1,100})$", re.ASCII)
 _OF_A_PROBE = ("outcome", "root_cause", "findings", "health_checks")
 """Results of a probe that count; the others change all the time."""
 _RELEASE = re.compile(r"(?:^|\.)facts\.vllm$", re.ASCII)
 _OF_THE_COMMAND = ("given", "release_data")
-"""Inputs that say where the others come from."""
+"""Inputs that only name the source of others."""
 _MOST_DEPTH = 12
 
 
@@ -221,7 +221,7 @@ def _inputs(a: HistoryEntry, b: HistoryEntry, reviews: DefaultReviews) -> Iterat
 
 
 def _whose(is_first: bool, is_second: bool, why: str) -> str:  # noqa: FBT001 - of two sides each
-    """Where two values of an option come from."""
+    """Note on the source of an option's two values."""
     if is_first and is_second:
         return ""
     if is_first or is_second:
@@ -247,7 +247,7 @@ def _results(a: HistoryEntry, b: HistoryEntry) -> Iterator[Differing]:
     is_probe = a.kind == b.kind == PROBE
     for item in _of(_flat(first), _flat(second)):
         if _RELEASE.search(item.name):
-            continue  # told among the inputs
+            continue  # reported among the inputs
         if is_probe:
             yield replace(item, is_significant=item.name.partition(".")[0] in _OF_A_PROBE)
         else:

@@ -1,6 +1,6 @@
-"""A job for an edge chip with what ran its steps and what they left, recorded or in a folder, judged as a whole.
+"""A job for an edge chip, recorded or in a folder, with its scripts, host and results.
 
-A part that is not given is not checked.
+It is checked as a whole, without missing parts.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _by_name(files: Mapping[str, _Source]) -> JobInputs:
 
 
 def _in_folder(folder: Path) -> JobInputs:
-    """What a job's folder holds: under the names of a recorded job, and under those that the job's own files use."""
+    """Inputs in a job's folder, under the names of a recorded job or of the job's own files."""
     try:
         files: dict[str, _Source] = {path.name: str(path) for path in sorted(folder.iterdir()) if path.is_file()}
     except OSError as error:
@@ -210,7 +210,7 @@ def _there(path: Path) -> str | None:
     return str(path) if path.exists() else None
 
 
-# ---- what is to be said of it
+# ---- messages
 
 
 def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> JobReport:
@@ -327,7 +327,7 @@ def _view(part: _Part | str, view: Callable[[_Part], RenderedView]) -> RenderedV
 
 
 def job(report: JobReport) -> RenderedView:
-    """Show the job's settings with their sources, and what is wrong with its description."""
+    """Show the job's settings with their sources, and the problems of its description."""
     return _view(report.job, lambda read_job: pages.job(read_job, report.facts, report.model))
 
 
@@ -337,7 +337,7 @@ def host(report: JobReport) -> RenderedView:
 
 
 def scripts(report: JobReport) -> RenderedView:
-    """Show what is wrong in the scripts, and what each does."""
+    """Show the problems of the scripts, and what each script does."""
     return _view(report.scripts, pages.scripts)
 
 
@@ -467,7 +467,7 @@ def _serious(part: CheckedHost | CheckedFolder | str) -> Iterator[tuple[str, str
 
 
 def unestablished(report: JobReport) -> Iterator[str]:
-    """What could not be checked in the parts that were given."""
+    """Checks without a result in the given parts."""
     if isinstance(report.host, CheckedHost) and report.host.ok is None:
         yield from (f"{fact.fact} of the host ({fact.reason})" for fact in report.host.unknown)
     if not isinstance(report.scripts, str):

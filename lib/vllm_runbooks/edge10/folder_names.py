@@ -24,7 +24,7 @@ _REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
 
 @cache
 def pattern_of(template: str, hole: str = "") -> re.Pattern[str]:
-    """Pattern of a template's names; `hole` is what may stand in place of any value."""
+    """Pattern of a template's names; `hole` may replace any value."""
     parts, seen, at = [], set(), 0
     for field in HOLE.finditer(template):
         parts.append(re.escape(template[at : field.start()]))

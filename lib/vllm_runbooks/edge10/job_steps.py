@@ -180,17 +180,17 @@ def log(report: JobReport) -> list[StepText | None]:
 
 
 def host(report: JobReport) -> list[StepText]:
-    """What is in the way of the next step on the host."""
+    """Problems of the host for the next step."""
     return _checked(report.host, _of_findings(report.host), "The host has what the step needs.")
 
 
 def scripts(report: JobReport) -> list[StepText]:
-    """What is wrong in the scripts, with the lines."""
+    """Problems of the scripts, with the lines."""
     return _checked(report.scripts, _of_scripts(report), "No problems found in the scripts.")
 
 
 def artefacts(report: JobReport) -> list[StepText]:
-    """What is missing or wrong in the quantised checkpoint and in the compiled model."""
+    """Problems of the quantised checkpoint and of the compiled model."""
     return [
         *_checked(report.quantised, _of_findings(report.quantised), "The checkpoint is complete."),
         *_checked(report.compiled, _of_findings(report.compiled), "The compiled model is complete."),
@@ -208,7 +208,7 @@ def _checked(part: object, statements: Sequence[Statement], good: str) -> list[S
 
 
 def accuracy(report: JobReport) -> StepText | None:
-    """What quantising cost, with the interval; None without results."""
+    """Accuracy loss of quantising, with the interval; None without results."""
     comparison = report.accuracy
     if isinstance(comparison, str):
         return None

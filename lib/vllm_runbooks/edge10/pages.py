@@ -42,7 +42,7 @@ _TONES = {True: GREEN, False: RED, None: AMBER}
 
 
 def job(description: ReadJob, facts: Toolchain, model: ModelSupport | None) -> RenderedView:
-    """Show the settings of a job as YAML with where each comes from; else what is wrong with its description."""
+    """Show the settings of a job as YAML with their sources, or its description's problems."""
     source = f"{facts.id}: {facts.source}"
     if description.job is None:
         lines = [redact_text(edge10_jobs.problem_line("job.yaml", problem)) for problem in description.problems]
@@ -57,7 +57,7 @@ def job(description: ReadJob, facts: Toolchain, model: ModelSupport | None) -> R
 
 
 def scripts(results: Mapping[str, LintedScripts]) -> RenderedView:
-    """Show what is wrong in scripts, file by file, and what each does."""
+    """Show the problems of scripts, file by file, and what each script does."""
     whole = edge10_scripts.merged(results)
     is_wrong = bool(issues.wrong(whole.issues))
     files = "1 script" if len(results) == 1 else f"{len(results)} scripts"
@@ -76,7 +76,7 @@ def scripts(results: Mapping[str, LintedScripts]) -> RenderedView:
 
 
 def folder(checked: CheckedFolder) -> RenderedView:
-    """Show what a folder between two steps is, and what is wrong with it."""
+    """Show the kind of a folder between two steps, and its problems."""
     word, why, _ = edge10_checks.STANDINGS[checked.ok]
     pages = [verdict(Headline(word, why), _TONES[checked.ok])]
     pages += [remark(visible(line)) for line in edge10_checks.about(checked)]

@@ -42,7 +42,7 @@ def summarize_host(checked: CheckedHost, *, again: str = "") -> Summary:
 
 
 def summarize_folder(checked: CheckedFolder, *, again: str = "") -> Summary:
-    """Summarize what is missing or wrong in a folder; `again` is the command that shows everything."""
+    """Summarize the problems of a folder; `again` is the command that shows everything."""
     problems = finding_views.problems(checked.findings)
     state, tone = finding_views.problem_state(problems)
     return Summary(

@@ -55,10 +55,10 @@ _SINCE = click.option(
 
 
 class _Listing(click.Group):
-    """A group that lists where no command of its own is named."""
+    """A group whose default command is the list."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:  # a shell asks for what may follow
+        if ctx.resilient_parsing:  # a shell requests completions
             return super().parse_args(ctx, args)
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
@@ -144,7 +144,7 @@ _FACTS_WIDTH = 40
 
 
 def _that_fit(names: Sequence[str]) -> Sequence[str]:
-    """The first names that have space beside each other in a terminal, one at least."""
+    """The first names that fit side by side in a terminal, at least one."""
     for number in range(len(names), 1, -1):
         if sum(len(name) + 2 for name in names[:number]) <= _FACTS_WIDTH:
             return names[:number]

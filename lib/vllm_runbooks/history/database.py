@@ -126,7 +126,7 @@ class Database:
             except (sqlite3.Error, _DamagedError, UnicodeDecodeError) as error:
                 self.close()
                 code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_INTERNAL)
-                # What SQLite says of a table whose name is damaged may be no text.
+                # SQLite's message for a table with a damaged name may not be text.
                 if not isinstance(error, sqlite3.Error) or code in _DAMAGED_FILE or code & 0xFF in _DAMAGED:
                     damaged += 1
                     if damaged > _MOST_DAMAGED:
@@ -230,8 +230,8 @@ def locked(place: Path) -> Iterator[None]:
     """Hold the lock next to a file.
 
     Raises:
-        UnusableError: another process holds it.
-        OSError: it cannot be made.
+        UnusableError: Another process has the lock.
+        OSError: It cannot be created.
     """
     until = time.monotonic() + _BUSY_S
     path = _lock(place)
@@ -359,7 +359,7 @@ def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
             raise UnusableError(f"{place}: is a database of another program; use another file")
         if tables:
             raise _DamagedError("its tables are missing")
-        # First, so that the mark stands in the file itself, and not in the log beside it.
+        # First, so that the mark is in the file itself, and not in the write-ahead log.
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute("PRAGMA journal_mode = WAL")
         form = 0

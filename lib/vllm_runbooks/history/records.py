@@ -37,17 +37,17 @@ class HistoryEntry:
     part_of: str | None = None
     """Id of the check that it belongs to."""
     job: str | None = None
-    """Name of the schedule that started it."""
+    """Name of the schedule, if any."""
     host: str = ""
     """Name of its host."""
     vllm: str | None = None
-    """Its vLLM release."""
+    """vLLM release of the subject."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """The request, with defaults."""
     results: Mapping[str, Any] = field(default_factory=dict)
     """The results."""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    """Its environment."""
+    """Environment of the run."""
 
     @property
     def says(self) -> str:
@@ -77,14 +77,14 @@ class Differing:
     """A value that differs between two entries."""
 
     name: str
-    """Its dotted name, as in `parameters.evidence`."""
+    """Dotted name, as in `parameters.evidence`."""
     a: Any
     """None if absent or unknown."""
     b: Any
     change: float | None = None
     """The second number less the first."""
     percent: float | None = None
-    """That in percent of the first; None if the first is 0."""
+    """Difference in percent of the first value; None if the first is 0."""
     note: str = ""
     """Effect of the difference, or that a default has changed."""
     is_significant: bool = True
@@ -103,7 +103,7 @@ class EntryDifferences:
     environment: tuple[Differing, ...]
     results: tuple[Differing, ...]
     notes: tuple[str, ...] = ()
-    """What could not be compared, and why."""
+    """Parts that could not be compared, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Listed:
-    """What `history --format json` prints."""
+    """Output of `history --format json`."""
 
     entries: tuple[HistoryEntry, ...]
     """The newest first."""

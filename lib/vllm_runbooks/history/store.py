@@ -327,7 +327,7 @@ class History:
                     [Verdict.INTERRUPTED.value, says, id_],
                 ).rowcount
             ]
-            # In the same transaction: who marks an entry tells it.
+            # Within the same transaction: the process that marks an entry reports it.
             return [row for id_ in marked for row in connection.execute(f"{_SELECT} WHERE id = ?", [id_])]
 
         return self._sound(self._write(mark) or [])
@@ -520,7 +520,7 @@ def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
 def _json(data: Mapping[str, Any]) -> str:
     """JSON with secrets replaced, in ASCII, so that any text can be kept."""
     whole = json.dumps(_shortened(document(redact_record(dict(data)))), default=str)
-    # Once more as a whole: a secret may be known by the name of its key alone.
+    # Again as a whole: a secret may only be recognized by its key.
     text = redact_text(whole)
     try:
         json.loads(text)
@@ -530,7 +530,7 @@ def _json(data: Mapping[str, Any]) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """The same with long texts, such as a pasted log, replaced by their beginning, length and digest."""
+    """The same with long texts, such as pasted logs, cut to beginning, length and digest."""
     if isinstance(value, dict):
         return {name[:_LONGEST]: _shortened(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,7 @@
-"""Locks of GPUs, shared by all users of a host, so that two launches never profile at the same time.
+"""Locks of GPUs, shared by all users of a host, so that two launches never profile concurrently.
 
-A lock is the system's own on an open file: it ends with its process, however that ends. The files stay.
+A lock is the operating system's lock on an open file: it is released when its process ends. The
+files stay.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _holder(descriptor: int) -> str:
     words = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
     if len(words) != 2 or not words[0].isdecimal():
         return "another launch"
-    # In another namespace, as a container has, the number is somebody else's here.
+    # In another namespace, as in a container, the number is a different process here.
     return f"process {words[0]}" if words[1] == str(here().namespace) else f"process {words[0]} of another container"
 
 
@@ -110,7 +111,8 @@ def _opened(card: str) -> int:
             place.mkdir(parents=True, exist_ok=True)
             place.chmod(0o1777)
         try:
-            # Without O_CREAT first: in a folder that is everybody's, that is refused for another user's file.
+            # Without O_CREAT first: in a world-writable folder, that is rejected for another user's
+            # file.
             descriptor = os.open(path, flags)
         except FileNotFoundError:
             descriptor = os.open(path, flags | os.O_CREAT, 0o666)

@@ -35,7 +35,7 @@ def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None
 
 
 def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
-    """The catalog's GPU of that name; None if there is none, or several."""
+    """GPU of the catalog by name; None if there is none, or several."""
     return specs.known(gpu.name or "")
 
 
@@ -77,15 +77,15 @@ def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
 
 
 def _line(text: str | None) -> str:
-    """A short text in one line, without what steers a terminal."""
+    """A short text in one line, without terminal control characters."""
     return visible(" ".join(redact_text(text or "").split()))[:_MAX_NAME]
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
-    """Memory that a launch will find: what was read less what the driver reserves, within the range of printed lines.
+    """Memory available to a launch: the total less the driver's part, bounded by printed lines.
 
-    Where the reserved memory is unknown, the lines of a known GPU are more exact than the total that was read; for an
-    unknown GPU the share is taken that lines of other GPUs show.
+    If the reserved memory is unknown, the printed lines of a known GPU are more exact than the
+    total; for an unknown GPU the ratio of other GPUs' lines is used.
     """
     printed = card.total if card is not None else None
     if gpu.total_mib is None:

@@ -1,7 +1,7 @@
-"""Fetch a server's log from where it runs with one command that only reads: docker, podman, kubectl or journalctl.
+"""Fetch a server's log with one read-only command: docker, podman, kubectl or journalctl.
 
-A source is `KIND:NAME`. A name that is not strictly valid for its kind is rejected, so no part of a command is an
-option, a path or text for a shell.
+A source is `KIND:NAME`. A name that is not strictly valid for its kind is rejected, so no part of a
+command is an option, a path or text for a shell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.evidence import held
 
 _FEW_LINES = 10
-"""Lines that a tool that failed may print in place of a log."""
+"""Lines that a failed tool may print in place of a log."""
 MAX_BYTES = 4 << 30
 QUIET_S, WHOLE_S = 60.0, 600.0
 _CONTAINER = f"(?P<container>{host_commands.VALUES['container']})"
@@ -46,7 +46,7 @@ class _Kind:
     """Commands of the table; the first whose placeholders the name has is used."""
     nothing: str
     is_mixed: bool = False
-    """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
+    """Whether the server's standard error arrives on the command's own: both are read as one."""
 
 
 _LOOK_AT_CONTAINER = "the container has printed nothing; check whether it logs to a file"
@@ -106,7 +106,10 @@ def _shown(source: str) -> str:
 
 
 def fetch(command: LogCommand) -> tuple[Document, str]:
-    """Run the command; return the log and the tool's own last message, empty if there is none; raises InputError."""
+    """Run the command; return the log, and the tool's own last message or "".
+
+    Raises InputError.
+    """
     with contextlib.ExitStack() as files:
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         status = _run(command, log, beside)
@@ -175,7 +178,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill the command and its processes; it only reads, so there is nothing to wait for."""
     cast("IO[bytes]", process.stdout).close()
     if process.returncode is None:
-        # Not waited for yet: its number is its own still.
+        # Not waited for yet, so its process id is still valid.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

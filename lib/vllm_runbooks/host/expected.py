@@ -1,4 +1,4 @@
-"""The verdict on a host: against what a case expects, else on whether anything is wrong."""
+"""Verdict on a host: by the expectation of a case, else by its problems."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
 
-def inventory_verdict(host: Inspected, case: Case | None) -> RunbookVerdict:
-    """The verdict on a host: against what a case expects, else on whether anything is wrong."""
+def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
+    """Verdict on a host: by the expectation of a case, else by its problems."""
     if case is not None:
         differences = list(finding_differences([finding.id for finding in host.findings], case.expect))
         gpu = host.recommendation.gpu if host.recommendation is not None else None

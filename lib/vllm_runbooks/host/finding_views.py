@@ -21,7 +21,7 @@ others."""
 
 
 def snapshot_json(snapshot: Any, kind: Any) -> str:
-    """The fields of a snapshot's base class alone, as they are kept in a file."""
+    """Fields of a snapshot's base class, for a file."""
     base = {name: value for name, value in document(snapshot).items() if name in kind.__dataclass_fields__}
     return to_json(base) + "\n"
 
@@ -55,7 +55,7 @@ def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
 
 
 def findings_table(findings: Iterable[tuple[RuleFinding, str]], head: str) -> str:
-    """Findings with where they are, as a table of a notebook."""
+    """Findings with their locations, as a table for a notebook."""
     rows = []
     for finding, where in findings:
         effect = f"<br><b>so</b> {elements.prose(finding.effect)}" if finding.effect else ""
@@ -79,7 +79,7 @@ def problem_state(findings: Sequence[RuleFinding]) -> tuple[str, Tone]:
 
 
 def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]:
-    """The worst findings: a fact each, with effect and action of the first; an action once."""
+    """The worst findings: a fact each, with the first one's effect and action; no action twice."""
     statements: list[Statement] = []
     for number, finding in enumerate(findings[:_MOST_STATEMENTS]):
         is_fatal = finding.severity is Severity.FATAL
@@ -102,7 +102,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
 
 
 def more_of(findings: Sequence[RuleFinding], others: Sequence[str], again: str) -> Step | None:
-    """The way to what a summary leaves out; None without a command that shows it."""
+    """Reference to the parts that a summary omits; None without a command that shows them."""
     omitted = len(problems(findings)) - _MOST_STATEMENTS
     hints = sum(finding.severity is Severity.HINT for finding in findings)
     parts = [f"{count_of(omitted, 'more problem')}"] if omitted > 0 else []

@@ -1,11 +1,11 @@
-"""Memory of each GPU and who uses it, read from the driver or from a recorded series.
+"""Memory of each GPU and the processes that use it, read from the driver or a recorded series.
 
 A series has a JSON line for each reading: seconds from its beginning, and the GPUs.
 
     {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
 
-A field that a line leaves out is unknown. A launch plays a series by the clock from the first reading on, and the last
-one stays; a watch reads it whole.
+A missing field is unknown. A launch replays a series by the clock from the first reading on, and
+the last one stays; a watch reads all of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GpuMemory:
     uuid: str | None
     total_mib: float | None
     used_mib: float | None
-    """By processes; includes the reserved memory where `reserved_mib` is None."""
+    """Memory of processes; includes the reserved memory if `reserved_mib` is None."""
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
     is_mig: bool | None = None
@@ -85,7 +85,7 @@ class MemoryReading:
     cards: tuple[GpuMemory, ...]
 
     def of(self, numbers: Sequence[int]) -> tuple[GpuMemory, ...]:
-        """The GPUs of some numbers, where they exist."""
+        """GPUs with these indices, if they exist."""
         by_number = {card.index: card for card in self.cards}
         return tuple(by_number[number] for number in numbers if number in by_number)
 
@@ -193,7 +193,7 @@ class DriverMemory(NamedTuple):
 
     total: float
     reserved: float | None
-    """None where the driver counts it as used."""
+    """None if the driver counts it as used."""
     used: float
 
 
@@ -207,7 +207,7 @@ class Nvml:
         import pynvml
 
         self._nvml = pynvml
-        # The driver names processes by the host's numbers, whoever asks.
+        # The driver reports process ids of the host, in every namespace.
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
         self.lost: dict[int, str] = {}
@@ -282,7 +282,10 @@ class Nvml:
         )
 
     def ask(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
-        """Call a function of NVML; None if it fails or is missing, `unsupported` where the GPU lacks the feature."""
+        """Call a function of NVML.
+
+        Returns None if it fails or is missing, `unsupported` if the GPU lacks the feature.
+        """
         function = getattr(self._nvml, name, None)
         if function is None:
             return None

@@ -30,7 +30,7 @@ class HostIdentity(NamedTuple):
 
 
 def here() -> HostIdentity:
-    """The place of this process."""
+    """Identity of this process' host."""
     namespace = boot = None
     with contextlib.suppress(OSError):
         namespace = _NAMESPACE.stat().st_ino

@@ -38,8 +38,8 @@ def inspect(
     Args:
         snapshot: The snapshot.
         specs: The GPUs of the catalog.
-        uses: What several looks showed; None for one look, the snapshot.
-        seconds: From the first look to the last.
+        uses: Results of several samples; None for one sample, the snapshot.
+        seconds: Time from the first sample to the last.
         need_gib: Memory that the launch needs; None for vLLM's default share.
     """
     host_findings, unknown = findings(snapshot, specs)

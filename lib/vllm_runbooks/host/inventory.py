@@ -44,7 +44,7 @@ _PACKAGES = re.compile(
     r"(?:[-_.][\w.-]{1,60})?",
     re.ASCII | re.IGNORECASE,
 )
-"""Names of packages that matter to vLLM, or to what models are made ready with for it."""
+"""Names of packages that matter to vLLM, or to the preparation of models for it."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]{4,20})\): (\d{1,4})", re.ASCII)
 _CONTAINER = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", re.ASCII)
 _NAMES_PACKAGES = """
@@ -56,8 +56,8 @@ print(json.dumps({"python": sys.version.split()[0], "packages": found}))
 # nvmlComputeMode_t
 _MODES = {0: "default", 1: "exclusive process", 2: "prohibited", 3: "exclusive process"}
 _SLOWED = {0x4: "power cap", 0x8: "hardware", 0x20: "heat", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
-"""Bits of nvmlClocksEventReasons, those that matter: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown and
-HwPowerBrakeSlowdown."""
+"""Relevant bits of nvmlClocksEventReasons: SwPowerCap, HwSlowdown, SwThermalSlowdown,
+HwThermalSlowdown and HwPowerBrakeSlowdown."""
 _STATUS = {  # nvmlGpuP2PStatus_t
     0: "ok", 1: "chipset not supported", 2: "GPU not supported", 3: "topology not supported", 4: "switched off",
     5: "not supported",
@@ -319,7 +319,7 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
     except OSError:
         return None
     errors = []
-    # Reading ends with an error where the log does, or no more may be read.
+    # Reading fails at the end of the log, or without permission.
     with os.fdopen(log, "rb", buffering=0) as lines, contextlib.suppress(OSError):
         for _ in range(_MAX_RECORDS):
             with contextlib.suppress(BrokenPipeError):  # that line was overwritten meanwhile
@@ -375,7 +375,7 @@ def _is_container() -> bool | None:
 
 
 def _count(folder: Path) -> int | None:
-    """Entries of a folder of the system; none is none."""
+    """Number of entries of a system folder; None if it is empty."""
     try:
         return len(list(folder.iterdir()))
     except FileNotFoundError:

@@ -90,7 +90,7 @@ def find_leftovers(starts: Path) -> list[Leftover]:
     for record in map(_record, sorted(starts.glob(f"*/{RECORD}"))):
         if record is not None:
             records[owners.state(record["guard"])].append(record)
-    # A small inode number and a name without chance in it come again after a boot.
+    # Small inode numbers and predictable names recur after a boot.
     del records[Owner.OF_ANOTHER_BOOT]
     of_mark = {record["id"]: (state, record) for state, some in records.items() for record in some}
     processes = [process for pid in psutil.pids() if (process := _process(pid)) is not None]
@@ -150,7 +150,7 @@ def remove_leftover(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(int(leftover.name))
         if leftover.key is None or owners.began(process.pid) != leftover.key:
-            return leftover.key is not None  # the number was given to another process
+            return leftover.key is not None  # the process id was reused
         process.terminate()
         with contextlib.suppress(psutil.TimeoutExpired):
             process.wait(patience_s)

@@ -29,7 +29,7 @@ def cards(spec: str) -> tuple[HostGpu, ...]:
 
 def is_snapshot(name: str) -> bool:
     """Whether a name is that of a recorded case with a snapshot."""
-    # A name that is too long for a file is none.
+    # A name that is too long for a file is not a case.
     return bool(name) and os.path.isfile(cases_folder(None) / name / SNAPSHOT)  # noqa: PTH113
 
 
@@ -62,13 +62,13 @@ def read_snapshot(name: str) -> Inventory:
 
 
 def inventory(snapshot: str | Evidence = "", *, need_gib: float | None = None) -> Inspected:
-    """A host with what its facts mean for vLLM, and the GPU for the next launch.
+    """A host with the meaning of its facts for vLLM, and the GPU for the next launch.
 
-    `snapshot` is a file, a recorded case, loaded evidence, or empty for this host; `need_gib` is the memory that the
-    launch needs, vLLM's default share if None.
+    `snapshot` is a file, a recorded case, loaded evidence, or empty for this host. `need_gib` is
+    the memory that the launch needs, by default vLLM's default share.
 
     Raises:
-        InputError: it is no snapshot.
+        InputError: It is not a snapshot.
     """
     from vllm_runbooks.host import inspection as inventories
 

@@ -1,4 +1,4 @@
-"""Rules on the facts of a host: what each means for vLLM, and which facts are unknown.
+"""Rules on the facts of a host: their meaning for vLLM, and unknown facts.
 
 Severities, remedies and sources are in `catalog/tables/host_findings.yaml`.
 """
@@ -27,7 +27,7 @@ _FIGURE = re.compile(r"\d{1,12}(?:\.\d{1,4})?(?= (?:GiB|%|W|is the most))", re.A
 
 
 class HostRuleContext:
-    """A snapshot of a host with what the catalog knows of it."""
+    """A snapshot of a host with the catalog's data on it."""
 
     def __init__(self, inventory: Inventory, specs: Specs) -> None:
         self.inventory, self.specs, self.host = inventory, specs, inventory.host
@@ -333,7 +333,7 @@ IDS = frozenset({*_GPU_CONDITIONS, *_HOST_CONDITIONS})
 
 
 def findings(inventory: Inventory, specs: Specs) -> tuple[tuple[RuleFinding, ...], tuple[UnknownFact, ...]]:
-    """Find what a snapshot means for vLLM, the most serious first, and the facts that are unknown."""
+    """Find the meaning of a snapshot for vLLM, most serious first, and the unknown facts."""
     context, table = HostRuleContext(inventory, specs), load_table("host_findings", FindingText)
     by_wording: dict[tuple[str, str], dict[int, str]] = {}
     unknown: dict[str, dict[int, None]] = {}

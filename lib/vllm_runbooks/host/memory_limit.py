@@ -11,7 +11,7 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
-    """Count the processes of this group that the kernel killed for memory; None if unknown."""
+    """Number of processes of this cgroup that the kernel killed for memory; None if unknown."""
     for group in _groups(membership, root):
         with contextlib.suppress(OSError, ValueError):
             text = (group.folder / group.events).read_text("ascii")

@@ -16,7 +16,7 @@ _STATE, _BEGAN = 0, 19
 """State and start time of a process are in its `stat`, after its name (proc_pid_stat(5), fields 3
 and 22)."""
 _ENDED = frozenset({b"Z", b"X"})
-"""States of what has died and whose parent has not taken notice: its number is taken still."""
+"""States of zombie processes: their process ids are still in use."""
 
 
 class Owner(Enum):
@@ -58,7 +58,7 @@ def state(owner: Mapping[str, Any]) -> Owner:
 
 
 def is_written(owner: Any) -> bool:
-    """Whether this is such a description."""
+    """Whether this is an owner's record."""
     return (
         isinstance(owner, dict)
         and type(owner.get("pid")) is int
@@ -76,7 +76,7 @@ def began(pid: int) -> int | None:
 def _stat(pid: int) -> list[bytes] | None:
     """The kernel's fields of a process from its state on; None if they cannot be read."""
     with contextlib.suppress(OSError):
-        # A name may hold spaces and brackets.
+        # A name may contain spaces and brackets.
         fields = (_PROC / f"{pid}" / "stat").read_bytes().rpartition(b")")[2].split()
         if len(fields) > _BEGAN and fields[_BEGAN].isdigit():
             return fields
@@ -84,7 +84,7 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _is_free(pid: int) -> bool:
-    """Whether no process has this number for certain: a system may hide those of other users."""
+    """Whether no process certainly has this id: a system may hide those of other users."""
     try:
         os.kill(pid, 0)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Whether a port of this host is available, and who has it."""
+"""Whether a port of this host is available, and which process uses it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def family(host: str | None) -> socket.AddressFamily:
 
 
 def holders(port: int) -> list[str]:
-    """Processes that listen on a port, as "python3 (process 4711, of alice)"; those that this user may not see lack."""
+    """Visible processes that listen on a port, as "python3 (process 4711, of alice)"."""
     import psutil
 
     connections = []

@@ -20,29 +20,32 @@ if TYPE_CHECKING:
     import psutil
 
 TAG = "RUNBOOKS_RUN"
-"""Environment variable naming the suite ("ab12") or the run ("ab12.3") a process belongs to; nested suites append.
+"""Environment variable naming the suite ("ab12") or the run ("ab12.3") of a process; nested suites
+append.
 
-vLLM warns of variables that begin with VLLM_ and that it does not know.
+vLLM warns of unknown variables that begin with VLLM_.
 """
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def nested_tag(tag: str) -> str:
-    """The value of `TAG` for processes with a tag below those of this process."""
+    """Value of `TAG` for processes nested below this one."""
     return ":".join(filter(None, [os.environ.get(TAG), tag]))
 
 
 def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
-    """End every process that carries the tag, or descends from such a one or from `root`; `root` itself stays.
+    """Kill every process with the tag, and every descendant of them or of `root`.
 
-    They are terminated, and killed half a second later. Workers go last, as orphans become their children: a process
-    that has overwritten its environment is found only that way.
+    `root` itself stays.
+
+    They are terminated, and killed half a second later. Workers are last, because orphans become
+    their children: a process that has overwritten its environment is only found that way.
     """
     _end(lambda: _belonging(tag, root), patience_s)
 
 
 def end_descendants(root: int, *, patience_s: float = 3.0) -> None:
-    """End every process that descends from `root`, as `sweep` does, whatever it carries; `root` itself stays."""
+    """Kill every descendant of `root`, like `sweep`, whatever its tag; `root` itself stays."""
     _end(lambda: (set(), descendants(root)), patience_s)
 
 
@@ -69,7 +72,7 @@ def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], pa
 
 
 def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psutil.Process]]:
-    """Find the workers of a suite (they carry its bare id), and what else carries the tag or descends from one."""
+    """Find the workers of a suite (tagged with its bare id), and its other processes."""
     import psutil
 
     workers: set[psutil.Process] = set()
@@ -84,7 +87,7 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
                 workers.add(process)
             elif any(name == tag or name.startswith(f"{tag}.") for name in names):
                 others.add(process)
-    # Processes, not their numbers: a number may have been given to somebody else's process by now.
+    # Processes instead of ids, which may have been reused by now.
     others |= _descendants({*workers, *others, *(() if root is None else _processes(root))})
     return workers, others - workers
 

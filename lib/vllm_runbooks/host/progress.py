@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     import psutil
 
 _BUSY = 0.02
-"""Part of a core from which on a process counts as working: one that only waits wakes up some times a second."""
+"""Share of a core from which a process counts as active: an idle one wakes up some times a
+second."""
 _MIN_IO = 1 << 16
-"""Bytes a second from which on reading and writing counts as work."""
+"""Bytes per second from which I/O counts as activity."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def seen_below(root: int) -> dict[int, Sight]:
 
 
 def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
-    """Some processes as they are now, without those that have ended."""
+    """Current state of some processes, without those that have ended."""
     import psutil
 
     sights = {}

@@ -1,4 +1,4 @@
-"""Recommend a GPU for the next launch: by its free memory, what changed there, its use and who else is on it."""
+"""Recommend a GPU for the next launch by its free memory, changes, utilization and processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Records of a host: its GPUs, what joins them, its limits and software, and what that means for vLLM.
+"""Records of a host: its GPUs, their links, its limits and software, and their meaning for vLLM.
 
-Units are in names as in `core.records`; `None` is unknown. MiB are 2^20 bytes. A limit of -1 is none.
+Units are in names as in `core.records`; `None` is unknown. MiB are 2^20 bytes. A limit of -1 is
+none.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class GpuProcess:
     """Id of its container; empty if it is in none."""
     used_mib: float | None = None
     is_host_pid: bool = False
-    """Whether its number is the host's, and wrong in the container where the snapshot was taken."""
+    """Whether its process id is the host's, and wrong in the container of the snapshot."""
     orphan: str | None = None
-    """Evidence that an earlier launch of vLLM left it; empty if there is none."""
+    """Evidence that an earlier vLLM launch left it behind; empty if there is none."""
 
     @property
     def says(self) -> str:
@@ -63,7 +64,7 @@ class GpuFacts:
     reserved_mib: float | None = None
     """Part of the total that the driver reserves."""
     used_mib: float | None = None
-    """By processes; includes the reserved memory where `reserved_mib` is None."""
+    """Memory of processes; includes the reserved memory if `reserved_mib` is None."""
     free_mib: float | None = None
     capability: str | None = None
     """Compute capability, as "8.6"."""
@@ -136,7 +137,7 @@ class GpuPair:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """The host, or what a container shows of it."""
+    """The host, or the part of it that is visible in a container."""
 
     shm_mib: float | None = None
     """Size of /dev/shm."""
@@ -204,7 +205,7 @@ class GpuUse:
     used_mib: tuple[float | None, ...]
     busy_percent: tuple[float | None, ...]
     processes: tuple[str, ...] | None
-    """Other processes on the GPU, in words."""
+    """Description of other processes on the GPU."""
     unfit: str = ""
     """Reason why no launch should use it; empty if there is none."""
 
@@ -244,7 +245,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Inspected(Inventory):
-    """A snapshot with what it means: what `inventory --format json` prints, and every command reads as a snapshot."""
+    """A snapshot with its meaning: output of `inventory --format json`, accepted as a snapshot."""
 
     findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[UnknownFact, ...] = ()

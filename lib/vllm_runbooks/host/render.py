@@ -1,4 +1,4 @@
-"""A host as text, JSON or a notebook's `Shown`: its GPUs, what the facts mean, and the GPU for the next launch."""
+"""A host as text, JSON or HTML: GPUs, meaning of the facts, and the GPU for the next launch."""
 
 from __future__ import annotations
 

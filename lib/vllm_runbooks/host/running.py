@@ -1,6 +1,6 @@
 """Run a command under a supervisor that streams output, forwards signals and leaves no process.
 
-caller ── supervisor ── command ── processes of the command
+    caller ── supervisor ── command ── processes of the command
 
 Every process has `processes.TAG` with the run's id, by which it is killed if the supervisor was
 killed.
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _ENDING_S = 10.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 _MAX_LINE = 1 << 20
-"""Bytes of a line that are waited for before what is there is shown."""
+"""Maximum bytes of an incomplete line before it is shown."""
 _TICK_S = 0.5
 
 Show = Callable[[bytes], None]
-"""Shows what a command prints, secrets replaced, as it comes."""
+"""Shows the output of a command as it arrives, secrets replaced."""
 
 
 def start_supervisor(
@@ -90,7 +90,7 @@ class StoppableRun:
 
     @property
     def ending(self) -> str:
-        """How it ended, in words, as in "ended with exit status 1"."""
+        """Description of its end, as in "ended with exit status 1"."""
         return self._said or ending_of(self.status)
 
     def stop(self, number: int, said: str) -> None:
@@ -159,7 +159,10 @@ class SupervisedCommand(StoppableRun):
         return progress.seen_below(self.pid)
 
     def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
-        """The command's output as it comes; `b""` at each tick without any, and once at the monotonic time `until`."""
+        """Output of the command as it arrives.
+
+        `b""` at each tick without any, and once at the monotonic time `until`.
+        """
         pipe = cast("IO[bytes]", self._supervisor.stdout)
         while True:
             is_due = time.monotonic() >= until
@@ -224,25 +227,25 @@ class SignalHolder:
         self._numbers.append(number)
 
     def taken(self) -> list[int]:
-        """The signals that have come; from here on they are the caller's."""
+        """Signals received so far; from here on they are the caller's."""
         numbers, self._numbers = self._numbers, []
         return numbers
 
     def release(self) -> None:
-        """Interrupt from here on, once, and now if a signal has come."""
+        """Interrupt from here on, once, and now if a signal was received."""
         self._is_released = True
         if self.taken():
             self._is_released = False
             raise KeyboardInterrupt
 
     def hold(self) -> None:
-        """Hold signals back again."""
+        """Delay signals again."""
         self._is_released = False
 
 
 @contextlib.contextmanager
 def holding() -> Iterator[SignalHolder]:
-    """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
+    """Delay SIGINT, SIGTERM and SIGHUP, if this thread may handle signals."""
     holder = SignalHolder()
     with handled_by(holder):
         yield holder
@@ -257,7 +260,7 @@ def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dic
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     if before.get(signal.SIGHUP) == signal.SIG_IGN:
-        # Under nohup, and it stays so. SIGINT, which a script's background jobs ignore, counts all the same.
+        # Keep nohup. SIGINT, which a script's background jobs ignore, counts all the same.
         del before[signal.SIGHUP]
     for number in before:
         signal.signal(number, handler)
@@ -294,6 +297,6 @@ class RedactedOutput:
 
     def _show_lines(self, lines: bytes) -> None:
         if lines:
-            # What the lines before began, such as a key, goes on in these.
+            # Secrets from earlier lines, such as a key, may continue in these.
             redacted = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
             self._show(redacted.encode("utf-8", "surrogateescape"))

@@ -168,7 +168,7 @@ def check(hint: Any, value: Any, where: str, at: str = "") -> None:
                 if field.is_needed:
                     what = "the number" if field.plain in (int, float) else "it"
                     raise InputError(f"{where}: {begun}{name}: missing; add {what}")
-            # Most values are right or untold: no more is done about those.
+            # Most values are valid or missing: nothing more is done about those.
             elif not field.allows(value[name]):
                 check(field.hint, value[name], where, f"{begun}{name}")
     elif get_origin(hint) is tuple:

@@ -24,7 +24,7 @@ def summarize(host: Inspected, *, file: str = "", again: str = "") -> Summary:
     """Summarize a host.
 
     Args:
-        host: The host, inspected.
+        host: The inspected host.
         file: The snapshot that was read; empty for this host.
         again: The command that shows everything; empty if there is none.
     """

@@ -1,6 +1,6 @@
 """Run one command and leave none of its processes; a process between a caller and its command.
 
-caller ── supervisor ── command ── processes of the command
+    caller ── supervisor ── command ── processes of the command
 
 Standard output is the command's. On standard input a byte is a signal to forward, the end is the
 caller's end. Standard error ends with the outcome as JSON. Orphans become the supervisor's children
@@ -50,7 +50,7 @@ def supervise(command: Sequence[str]) -> dict[str, Any]:
 
 
 def _wait(child: subprocess.Popen[bytes]) -> None:
-    """Wait until nothing runs any more, or the time of what does is up."""
+    """Wait until no process runs any more, or the grace period is over."""
     end_at = float("inf")
     is_asked, is_over, is_listening = False, False, True
     while time.monotonic() < end_at:
@@ -71,7 +71,7 @@ def _wait(child: subprocess.Popen[bytes]) -> None:
 
 
 def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
-    """Send the signal as its sender would: Ctrl-C goes to all processes of a terminal, SIGTERM to one."""
+    """Send the signal like its sender: Ctrl-C to all processes of a terminal, SIGTERM to one."""
     if child.poll() is not None:
         return
     if number == signal.SIGTERM:

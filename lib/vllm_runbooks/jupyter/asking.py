@@ -12,7 +12,7 @@ from vllm_runbooks.core.views.elements import cut
 _WAIT_S = 0.02
 """Requests within this time get one answer: a drag sends more than anybody can read."""
 _PATIENCE_S = 0.4
-"""Seconds of work after which the panel says that it is working."""
+"""Seconds after which the panel shows that it is working."""
 _WORKING = "Reading …"
 A = TypeVar("A")
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Asker(Generic[A, T]):
         wait: Callable[[str], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Request nothing yet.
+        """Prepare requests without starting one.
 
         Args:
             ask: Returns the current request.

@@ -31,7 +31,7 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     from vllm_runbooks.runbooks.workspace import workspace
 
     extras.require("`vllm-runbooks lab`")
-    if runbook.startswith("-"):  # what stands behind `--` where no runbook is named
+    if runbook.startswith("-"):  # an argument after `--` without a runbook
         runbook, more = _FIRST, (runbook, *more)
     placed = workspace(folder)
     path = placed.folder / f"{runbook.removesuffix('.ipynb')}.ipynb"
@@ -45,5 +45,5 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     words += [f"--ServerApp.port={port}"] if port is not None else []
     words += ["--no-browser"] if no_browser else []
     sys.stdout.flush()
-    # It takes this process's place: signals, the terminal and the exit status are JupyterLab's own.
+    # It replaces this process, so signals, the terminal and the exit status are JupyterLab's own.
     return os.execv(sys.executable, [*words, *more])  # noqa: S606 - no shell

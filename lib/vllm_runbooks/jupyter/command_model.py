@@ -25,7 +25,7 @@ class CommandRequest:
     vllm: str = ""
     gpus: str = ""
     lang: str | None = None
-    """None: the default of `catalog.load.language`."""
+    """None for the default of `catalog.load.language`."""
 
 
 class Mark(NamedTuple):

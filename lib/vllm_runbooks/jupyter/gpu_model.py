@@ -46,11 +46,11 @@ class GpuWatch:
         """Begin to watch.
 
         Args:
-            source: Where readings come from; None: this host's driver.
+            source: Source of readings; None for this host's driver.
             need_gib: Memory that the launch needs, in GiB.
 
         Raises:
-            InputError: no driver answers.
+            InputError: No driver is available.
         """
         self._source: Source = Nvml() if source is None else source
         self._need_gib = need_gib

@@ -69,7 +69,7 @@ class GpuPanel(parts.BasePanel):
         super().close()
 
     def stop(self, why: str = "") -> None:
-        """Stop watching; the panel shows why if nobody requested it."""
+        """Stop watching; the panel shows the reason if the user did not request it."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -118,7 +118,7 @@ class GpuPanel(parts.BasePanel):
 
 
 async def _look(panel: weakref.ref[GpuPanel], watch: cards.GpuWatch, every_s: float) -> None:
-    """Watch until the panel is closed, collected or hidden, for a limited time; holds no reference to it."""
+    """Watch by a weak reference until the panel is closed, collected or hidden, or times out."""
     for _ in range(int(_MOST_S / every_s)):
         current = panel()
         if current is None or current.comm is None:

@@ -45,7 +45,7 @@ class LogRequest:
     start: int = 0
     """Number of the launch from 1; 0: the last."""
     lang: str | None = None
-    """None: the default of `catalog.load.language`."""
+    """None for the default of `catalog.load.language`."""
     runbook: str = ""
     """The runbook that the panel drives: its steps show the details."""
     steps: tuple[LogView, ...] = ()
@@ -63,7 +63,7 @@ class ShownFix(NamedTuple):
 
 @dataclass(frozen=True)
 class LogDetails:
-    """What the panel shows below the summary."""
+    """Content of the panel below the summary."""
 
     log: RenderedView
     ways: tuple[ShownFix, ...]
@@ -83,7 +83,7 @@ class LogReport:
     error: str = ""
     """Why there is no answer, in one line."""
     source: str = ""
-    """Which of the inputs is diagnosed."""
+    """The input that is diagnosed."""
     diagnosed: log_steps.DiagnosedLog | None = None
     summary: RenderedView | None = None
     fix: str = ""
@@ -91,7 +91,7 @@ class LogReport:
     details: LogDetails | None = None
     """None if the steps of a runbook show them."""
     steps: tuple[RenderedView, ...] = ()
-    """What the requested views show."""
+    """Results of the requested views."""
 
 
 NOTHING = LogReport()
@@ -173,7 +173,7 @@ def _cancellable(evidence: Evidence, cancelled: threading.Event) -> Evidence:
 def _evidence(request: LogRequest) -> Evidence:
     vllm = request.vllm.strip() or None
     if vllm:
-        options.nearest(vllm)  # refuses what is no release before a log is read
+        options.nearest(vllm)  # rejects an invalid release before a log is read
     if request.uploads:
         if sum(len(upload.content) for upload in request.uploads) > MAX_UPLOAD:
             raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; use their paths instead")

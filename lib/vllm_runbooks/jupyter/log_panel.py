@@ -14,15 +14,15 @@ from vllm_runbooks.jupyter import log_model as logs
 
 
 class LogPanel(parts.BasePanel):
-    """Paste, upload or name a log; shows its summary, then the marked log and the rest, or the steps of a runbook.
+    """Paste, upload or name a log; shows its summary, then the marked log or a runbook's steps.
 
     Args:
         evidence: A file or recorded case as its first content.
         pasted: A log as its first content instead.
         vllm: Release that wrote the log, if the log does not print it.
         gpus: GPUs of the launch.
-        lang: Language of the answer; None: the default of `catalog.load.language`.
-        runbook: The runbook that it drives: its steps show the details.
+        lang: Language of the answer; None for the default of `catalog.load.language`.
+        runbook: The runbook whose steps show the details.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LogPanel(parts.BasePanel):
             wait=self._wait,
             failed=lambda line: self._show(logs.LogReport(line)),
         )
-        # In front of the question: what is given last is what is asked.
+        # Before the request handler, so that the latest input is used.
         self._files.observe(self._take, "value")
         for field in (self._pasted, self._named):
             field.observe(self._give_up_files, "value")

@@ -57,7 +57,7 @@ def report_on(snapshot: str, *, is_whole: bool = True) -> NodeReport:
 
 
 def measured(request: NodeRequest) -> CheckedCluster | NodeReport:
-    """Ask and measure nodes; or what is wrong with the request."""
+    """Collect facts from the nodes and measure between them, or report an invalid request."""
     try:
         return named.nodes(
             request.ray,

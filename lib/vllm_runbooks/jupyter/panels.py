@@ -51,10 +51,10 @@ def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str 
 
 
 def log(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", runbook: str) -> LogPanel | FixedLog:
-    """The log that a runbook is about: that of its panel, which answers what is pasted into it, if somebody can use it.
+    """The log of a runbook: in an interactive session that of its panel, including pasted logs.
 
-    Its `summary`, each `step` and `judge` follow the panel; headless they are about the parameters. Running the cell
-    again with the same parameters keeps the panel with what was pasted.
+    Its `summary`, each `step` and `judge` follow the panel; headless they use the parameters.
+    Running the cell again with the same parameters keeps the panel with the pasted log.
 
     Args:
         evidence: A file or recorded case.
@@ -64,7 +64,7 @@ def log(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "",
         runbook: Id of the runbook.
 
     Raises:
-        InputError: There is no such evidence and nobody to give another.
+        InputError: The evidence does not exist, in a headless run.
     """
     arguments = {"evidence": evidence, "pasted": pasted, "vllm": vllm, "gpus": gpus, "runbook": runbook}
     if not _is_usable():
@@ -180,7 +180,7 @@ def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any)
 
 
 def is_attended() -> bool:
-    """Whether a person runs this cell: their front end allows a cell to ask for input, a headless executor does not."""
+    """Whether a person runs this cell: a headless executor does not allow input requests."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 

@@ -40,7 +40,7 @@ def said(line: str, tone: str = RED) -> RenderedView | None:
 
 
 def answered(source: str) -> RenderedView | None:
-    """Which of the inputs is answered; None clears it."""
+    """Name the input of the current answer; None clears it."""
     text = f"Answer for {source}" if source else ""
     return RenderedView(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
 
@@ -121,7 +121,7 @@ def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
     """A control with its full name above it."""
     label = ipywidgets.Label(name)
     widget.layout.width = "auto"
-    if "description" in widget.keys:  # the page looks for one beside a tooltip
+    if "description" in widget.keys:  # the page looks for one next to a tooltip
         widget.tooltip = name
     layout = ipywidgets.Layout(width=width, max_width="100%", margin="0 16px 4px 0", align_self="flex-start")
     made = ipywidgets.VBox([label, widget], layout=layout)

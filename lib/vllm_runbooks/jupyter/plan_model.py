@@ -28,7 +28,7 @@ _COUNTS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """A launch; None: the release's default."""
+    """A launch; None for the release's default."""
 
     model: str
     gpus: str

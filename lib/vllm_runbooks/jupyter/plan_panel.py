@@ -17,9 +17,10 @@ _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 
 
 class PlanPanel(parts.BasePanel):
-    """A launch, planned while its settings are dragged.
+    """Plan a launch while its settings are dragged.
 
-    The command below has passed the linter and the planner; a line says if it is uncertain whether it fits.
+    The command below has passed the linter and the planner; a line reports if the planner is not
+    certain.
     """
 
     def __init__(

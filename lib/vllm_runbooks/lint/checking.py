@@ -110,7 +110,7 @@ class Converted(NamedTuple):
     needs: tuple[str, ...]
     """Variables that must be set."""
     left_out: tuple[str, ...]
-    """What the other form can't express."""
+    """Options that the other form cannot express."""
     is_loopback: bool
     """Whether the server listens on loopback only, which in a container is the container's."""
 
@@ -141,10 +141,11 @@ def convert_text(
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:
-    """Judge the script that was loaded or pasted, and correct it; `lang` as for `lint_text`.
+    """Lint the loaded or pasted script, and correct it; `lang` as for `lint_text`.
 
     Raises:
-        InputError: the release, a GPU or the language is not known, or the evidence is more than one text.
+        InputError: The release, a GPU or the language is unknown, or the evidence is more than
+            one text.
     """
     check_texts(gpus=gpus, lang=lang)
     script = _script(evidence)

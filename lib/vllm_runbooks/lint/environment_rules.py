@@ -45,7 +45,7 @@ _ALIKE = (
 """For a number the tried text that is read the same way."""
 _GPU = re.compile(r"\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
 _LEAD = re.compile(r"(?:^|[;&|({`]|\b(?:then|do|else))[ \t>]*\Z")
-"""What may precede a command on its line."""
+"""Text that may precede a command on its line."""
 _NODE = re.compile(r"\bray[ \t]{1,8}start\b[^\n#]{0,400}?--(head|address)\b")
 
 
@@ -416,7 +416,7 @@ def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None
         return None
     if (read_as in variable.true) is is_on or intended is None:
         return None
-    # Another spelling of the same word may be read in the same way; only what was tried is known.
+    # Another spelling of the same word may have the same meaning; only tested spellings are known.
     if value not in variable.true and any(spelling.lower() == word for spelling in variable.true):
         return None
     return _ValueFault(choices=_known_values(variable), intended=intended)

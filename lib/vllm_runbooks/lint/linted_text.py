@@ -245,8 +245,8 @@ class LintedText:
                     if message := hit.says.get("message"):
                         needed = meaning.needed_values(self._command(launch, parsed), message, data)
                         hit = replace(hit, says={**hit.says, **needed})  # noqa: PLW2901 - the same hit, with more to say
-                    # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
-                    # Where a command may run with the fault, it is told once that this one does not.
+                    # Report the error in the script rather than the misread words. If the command
+                    # may run with the error, report once that this one does not.
                     cause = next((fault for fault in cut if hit.start < fault.end and fault.start < hit.end), None)
                     if cause is None:
                         yield hit
@@ -360,7 +360,7 @@ class LintedText:
         )
 
     def _origin(self, gpus: Gpus) -> str:
-        """Text that sets the GPUs of a launch; empty for a bare number, which does not say what it is of."""
+        """Text that sets the GPUs of a launch; empty for a bare number, unclear without context."""
         text = " ".join(self.text[gpus.start : gpus.end].split())
         return text if any(sign.isalpha() for sign in text) else ""
 

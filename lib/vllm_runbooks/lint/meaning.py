@@ -28,7 +28,7 @@ _TYPES = {
     **dict.fromkeys(_BF16_FORMATS, "bfloat16"), **dict.fromkeys(_FP16_FORMATS, "float16"),
     **dict.fromkeys(("float", "float32", "torch.float32"), "float32"),
 }  # fmt: skip
-_EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - what is judged, not what is bound
+_EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - compared, not bound
 _VOCABULARY_STEP = 64
 """The vocabulary is padded to a multiple of this before it is split."""
 _ALWAYS_ON = ("openai",)
@@ -195,7 +195,7 @@ def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
     if not width or (method or "").endswith("mxfp4"):  # those kernels pad the width
         return
     if width % size:
-        return  # refused as well, but no model is known of which the heads or the vocabulary are not, too
+        return  # rejected as well, but no known model has other heads or vocabulary sizes
     group = _group(command, model)
     if group and (width // size) % group:
         figures = {"width": width, "share": width // size, "group": group}
@@ -203,7 +203,7 @@ def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _group(command: LaunchFacts, model: Model) -> int | None:
-    """Weights per scale that this release refuses to split."""
+    """Weights per scale that this release cannot split."""
     facts = command.support.facts
     if model.quantization in ("awq", "gptq"):
         return model.group_size if facts.get("cut_groups_refused") and not model.experts else None
@@ -220,7 +220,7 @@ def _needed(command: LaunchFacts) -> int | None:
     if command.flags.get("device", "auto") not in ("auto", "cuda"):
         return None
     if command.flags.get("distributed_executor_backend") == "external_launcher":
-        return None  # each rank is started from outside
+        return None  # each rank is launched separately
     sizes = [command.size(dest) for dest in ("tensor_parallel_size", "pipeline_parallel_size")]
     sizes += [command.size("prefill_context_parallel_size"), _replicas(command)]
     hosts = command.size("nnodes")
@@ -445,7 +445,7 @@ def _architecture(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def _modalities(command: LaunchFacts) -> tuple[str, ...] | None:
-    """Inputs of the model beside text in this release."""
+    """Inputs of the model other than text in this release."""
     model = command.model
     if model is None or model.architecture is None:
         return None
@@ -470,7 +470,7 @@ def _limits(command: LaunchFacts) -> Iterator[BrokenRule]:
     open_ones = [kind for kind in kinds if kind not in limits]
     counts = {kind: limit for kind, value in limits.items() if (limit := _limit(value)) is not None}
     limited = [f"{kind} {limit}" for kind, limit in counts.items()]
-    # Who only shuts something out (video 0) has thought of what is left; who counts one kind has forgotten the other.
+    # Disabling a modality (video 0) implies a choice about the others; limiting one kind does not.
     if open_ones and len(open_ones) < len(kinds) and any(counts.values()) and not command.is_on("skip_mm_profiling"):
         says = {"unlimited": _listed(open_ones), "limited": _listed(limited), "model": command.model_id}
         yield _broken("meaning.modality-unlimited", "limit_mm_per_prompt", **says)
@@ -527,7 +527,7 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
 def _others(
     fits: Mapping[str, ParserFit], name: str | None, model: str | None, available: frozenset[str] = frozenset()
 ) -> str | None:
-    """Names that fit the model, if possible `available` ones, if the given one is known not to."""
+    """Names that fit the model if the given one does not, if possible `available` ones."""
     fit = fits.get(name or "")
     if fit is None or model is None or fit.has(model):
         return None

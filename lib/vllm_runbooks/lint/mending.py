@@ -33,7 +33,7 @@ def mended(judged: LintedText) -> LintedText:
 
 
 def mended_by(judged: T, again: Callable[[str], T]) -> T:
-    """As `mended`; `again` lints the changed text."""
+    """Like `mended`; `again` lints the changed text."""
     for _ in range(_MAX_ROUNDS):
         changed = judged.page.changed(_apart(judged.hits))
         if changed == judged.text:

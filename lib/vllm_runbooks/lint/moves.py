@@ -1,4 +1,4 @@
-"""What migrates with a launch apart from its faults: defaults, replaced variables, the image."""
+"""Changes with a new release that are not errors: defaults, replaced variables, the image."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def _kept(dest: str, old: Any, new: Default, review: DefaultReview, after: Relea
     option = after.by_dest.get(name)
     if not review.writes or option is None or option.deprecated:
         return None
-    # A text without choices names a class or a path of its own release, and what the new release leaves open is no
-    # value: where nobody asked for it, it must not become a demand.
+    # A text without choices names a class or path of its own release, and an open default of the
+    # new release has no value: neither is made explicit without a review.
     is_plain = isinstance(value, (int, float)) or (isinstance(value, str) and option.choices is not None)
     is_open = new.is_known and new.value is None
     if not is_reviewed and (not is_plain or is_open):

@@ -180,7 +180,7 @@ class _OtherNames:
         return option in self.spellings or option.removeprefix("--").replace("-", "_") in self.spellings
 
     def _before(self, name: str) -> dict[str, str]:
-        """What to use instead of an option that came later."""
+        """Replacement for an option that was added later."""
         row = self.tables["option.not-there-yet"].get("before", {}).get(name.lstrip("-"))
         if not row:
             return {}
@@ -413,7 +413,7 @@ class _OptionRules:
         """Merge all options that are keys of one JSON option now."""
         whole = self.parsed.flags.get(dest, {})
         if isinstance(whole, str):
-            # A value that the release refuses is kept as it was written.
+            # A value that the release rejects keeps its spelling.
             whole = json_keys.read(whole)[0]
         if not isinstance(whole, Mapping) or self.page is None or self.start is None or not self._may_read():
             return ()

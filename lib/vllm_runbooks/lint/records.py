@@ -12,7 +12,7 @@ from vllm_runbooks.core.records import IssueSeverity
 
 @dataclass(frozen=True)
 class Fix:
-    """A change of the file that mends an issue: what stands from one place up to another becomes `new_text`."""
+    """Edit of the file that fixes an issue: the text between two positions becomes `new_text`."""
 
     line: int
     column: int
@@ -40,11 +40,11 @@ class Issue:
     line: int
     column: int
     text: str
-    """What stands there, at most 400 characters, secrets replaced."""
+    """Text there, at most 400 characters, secrets replaced."""
     message: str
     fix: Fix | None
     file: str | None = field(default=None, metadata=OMIT_NONE)
-    """Where several files are judged together: the one that it is in."""
+    """File with the issue, if several are linted together."""
     notes: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
     """Sentences of the message after the first."""
     restated: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
@@ -55,7 +55,7 @@ class Issue:
 
 @dataclass(frozen=True)
 class CommandRelease:
-    """The release that commands are judged by, and how it is known."""
+    """Release for which commands are linted, and how it was determined."""
 
     version: str
     source: str
@@ -68,18 +68,18 @@ class CommandRelease:
 
 @dataclass(frozen=True)
 class Launch:
-    """One start of vLLM as its parser understands it, secrets replaced."""
+    """A vLLM launch as its parser reads it, secrets replaced."""
 
     model: str | None
     flags: Mapping[str, Any]
-    """Argparse destination to typed value, of what is given explicitly."""
+    """Explicitly given options: argparse destination to typed value."""
     env: Mapping[str, str | None]
-    """None: a value that cannot be known without running the script."""
+    """None for a value that depends on running the script."""
 
 
 @dataclass(frozen=True)
 class Linted:
-    """What `lint --format json` prints."""
+    """Output of `lint --format json`."""
 
     vllm: CommandRelease
     issues: tuple[Issue, ...]
@@ -102,12 +102,12 @@ class ChangedDefault:
     explicit: bool
     """Whether the rewritten script sets the former value."""
     note: str = ""
-    """What the change does."""
+    """Effect of the change."""
 
 
 @dataclass(frozen=True)
 class Migrated:
-    """What `migrate --format json` prints: the lint for the target, and what moves."""
+    """Output of `migrate --format json`: the lint for the target release, and the changes."""
 
     vllm: CommandRelease
     issues: tuple[Issue, ...]

@@ -92,7 +92,7 @@ def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable:
 
 
 def release(result: Linted | Migrated) -> str:
-    """The release that was checked, and how it is known."""
+    """The release that was checked, and how it was determined."""
     vllm, say = result.vllm, Wording(result.lang)
     nearest = "" if vllm.data == vllm.version else say("; checked with the data of {version}", version=vllm.data)
     source = say("settings: {file}", file=vllm.file) if vllm.file else say(_SOURCES[vllm.source])
@@ -101,7 +101,7 @@ def release(result: Linted | Migrated) -> str:
 
 
 def text(result: Linted | Migrated, name: str) -> str:
-    """As `view`, without colors."""
+    """`view` as text without colors."""
     return plain(view({name: result}))
 
 
@@ -135,7 +135,7 @@ def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
 
 
 def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
-    """Each issue with its place, its source line and what to write instead."""
+    """Each issue with its location, its source line and the replacement."""
     blocks: list[TextBlock] = []
     say = Wording(result.lang)
     for issue in result.issues:
@@ -166,7 +166,7 @@ def sentences(issue: Issue) -> list[str]:
 
 
 def _instead(issue: Issue, say: Wording) -> str:
-    """What to write instead of what the issue is about, if it is a few words."""
+    """Replacement for the text of an issue, if it is a few words."""
     fix = issue.fix
     if fix is None or len(fix.new_text) > _LONGEST_LABEL:
         return ""
@@ -192,7 +192,7 @@ class _Snippet:
     number: int
     tone: Tone
     label: str
-    """What to write instead; after `lead` on a line of its own where there is no room."""
+    """Replacement; after `lead`, on a separate line if there is no room."""
     lead: str
 
     def lines(self, layout: Layout) -> list[Styled]:
@@ -273,7 +273,7 @@ def mended(linted: Linted) -> str:
 
 
 def changes(migrated: Migrated) -> str:
-    """As `changes_view`, without colors."""
+    """`changes_view` as text without colors."""
     return plain(changes_view(migrated))
 
 

@@ -42,7 +42,7 @@ class TextVersion(NamedTuple):
 class _Secret(NamedTuple):
     value: str
     places: tuple[tuple[int, int], ...] = ()
-    """Ranges where it stands, several if quotes split it; empty if unknown."""
+    """Ranges of the secret, several if quotes split it; empty if unknown."""
 
 
 class Secrets:

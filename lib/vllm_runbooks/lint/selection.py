@@ -1,4 +1,4 @@
-"""Which rules `lint` applies, what it reports and when it fails: options, and settings of a project."""
+"""Rule selection, report and exit status of `lint`: options, and settings of a project."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True)
 class LintSettings:
-    """Settings of a project, or of a command line; None: not set."""
+    """Settings of a project, or of a command line; None for unset ones."""
 
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] | None = None

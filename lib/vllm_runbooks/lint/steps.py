@@ -1,4 +1,4 @@
-"""The steps of the runbook on a command: what is wrong, the corrected text, the move to another release."""
+"""Steps of the runbook on a command: problems, the corrected text, the move to another release."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def correction(linted: Linted) -> list[StepText]:
 
 
 def migration(moved: Migrated) -> StepText:
-    """What another release rejects, and which defaults it changed."""
+    """Options that another release rejects, and defaults that it changed."""
     count = len(moved.changed_defaults)
     counts = issues.counted(moved.issues) if moved.issues else "no problems"
     fact = f"For {issues.release(moved)}: {counts}; {count_of(count, 'default')} changed."

@@ -44,7 +44,7 @@ def summarize(linted: Linted, name: str) -> Summary:
 
 
 def summary(linted: Linted, name: str) -> RenderedView:
-    """The summary in a card."""
+    """The summary as a card."""
     return rendered(summarize(linted, name))
 
 

@@ -86,14 +86,14 @@ class _SafeLines:
 class FilledSentence(NamedTuple):
     text: str
     names: str | None
-    """What fills its only hole; None if it has another number of holes."""
+    """Value of its only placeholder; None if it has none or several."""
 
 
 def _sentences_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> list[FilledSentence]:
     say = languages.Wording(lang)
     says = {name: secrets.hidden(say.filling(filling)) for name, filling in hit.says.items()}
     mark = say.mark
-    if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
+    if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is always English
         says[_NOTE] = f"{mark}{says[_NOTE]}"
     if hit.is_call:
         filled = [
@@ -131,7 +131,7 @@ def sentences(rule: Rule, says: Mapping[str, str]) -> list[FilledSentence]:
 
 
 def _fix(page: LaunchFile, edits: Sequence[Replacement], places: LineIndex, secrets: Secrets) -> Fix | None:
-    """Merge the edits into one replacement; None if a secret stands in between."""
+    """Merge the edits into one replacement; None if there is a secret in between."""
     text, edits = page.text, page.fitted(edits)
     start, end = span(edits)
     inside = [Replacement(edit.start - start, edit.end - start, edit.new_text) for edit in edits]

@@ -60,7 +60,7 @@ class LaunchCommand:
         *,
         logged_command: str | None = None,
     ) -> None:
-        """Take the given command, else the one that the log shows, else the arguments that it prints."""
+        """Use the given command, else the one in the log, else the arguments that it prints."""
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
         self.is_given = command is not None
         self.page = documents.read(command) if command is not None else _shown_start(logged_command)
@@ -78,7 +78,7 @@ class LaunchCommand:
 
     @property
     def choice(self) -> str | None:
-        """Which launch of a text with several is the log's, and why; None if there is only one."""
+        """Which of several launches in a text is the log's, and why; None for a single launch."""
         starts = starts_of(self.page) if self.page is not None else []
         if len(starts) < 2 or self.page is None:
             return None
@@ -188,7 +188,7 @@ class LaunchCommand:
         if start.kind in _IN_LINES:
             parts += [(begin, parts[0][1]) for begin in _assignments(text, *parts[0])]
         head = ""
-        if start.kind == "compose":  # a service is one by the key above it
+        if start.kind == "compose":  # a service needs its parent key
             head = "services:\n"
             parts = [(text.rfind("\n", 0, max(begin - 1, 0)) + 1, end) for begin, end in parts]
         if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
@@ -313,7 +313,7 @@ def _is_start_of(part: str, start: WrittenLaunch, *, is_exact: bool) -> bool:
 
 
 _UNSET = object()
-"""Stands for an absent argument."""
+"""Marks an absent argument."""
 
 
 def _normal(value: Any) -> Any:

@@ -30,12 +30,12 @@ from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 _JSON_OPTIONS = (
     "limit_mm_per_prompt", "mm_processor_kwargs", "hf_overrides", "compilation_config", "speculative_config",
 )  # fmt: skip
-"""Options whose value is an object, however a log prints it."""
+"""Options whose value is an object, in whichever form a log prints it."""
 _BATCH = "max_num_batched_tokens"
 _PRINTED = 0.005
 """GiB by which a figure printed with two decimals may be off."""
 _SHARED = ("activation", "encoder", "non_torch", "communication")
-"""Terms that are known together where a log prints the weights and the cache alone."""
+"""Terms whose sum is known if a log only prints the weights and the cache."""
 _CAPTURED = ("cuda_graphs", "cuda_graphs_estimated")
 _SET = "Explicitly set"
 """Prefix of the log line for a KV cache whose size is set instead of profiled (CPU backend)."""
@@ -161,14 +161,14 @@ class _Figure:
     actual: float | None
     """GiB."""
     margin: float = _PRINTED
-    """GiB by which what was printed may be off."""
+    """Tolerance of the printed value in GiB."""
     note: str = ""
     is_kept: bool = True
     """Whether the value is representative of other launches."""
 
     @property
     def beyond(self) -> float:
-        """GiB outside the plan's band, below zero where it is less than the least; 0: within."""
+        """GiB beyond the plan's band, negative below it; 0 if within."""
         if self.planned is None or self.actual is None:
             return 0.0
         low, high = self.planned.low / GIB - self.margin, self.planned.high / GIB + self.margin
@@ -263,7 +263,7 @@ def compare(
 
 
 def _off(figures: Iterable[_Figure], names: Sequence[str] = ()) -> str | None:
-    """The term that is farthest beyond its band; the cache only where no term that it follows from is."""
+    """Term that is farthest beyond its band; the cache only if none of its inputs is."""
     outside = [
         figure
         for figure in figures

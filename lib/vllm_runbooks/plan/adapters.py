@@ -34,20 +34,20 @@ _EXPERTS: Key = (0, 11, 1)
 _EXPERTS_SPLIT: Key = (0, 21)
 """From here on with expert parallelism as well (fused_moe.py: 0.20.2 asserts `not use_ep`, 0.21.0 `_ep_check`)."""
 _EXTRA_UNTIL: Key = (0, 12)
-"""Until here adapters may bring words of their own (lora/layers/vocal_parallel_embedding.py: 0.11.2 :56, none in
-0.12.0)."""
+"""First release without extra vocabulary for adapters (lora/layers/vocal_parallel_embedding.py:
+0.11.2 :56, none in 0.12.0)."""
 _HEAD_ROWS = 256
 """Multiple to which releases before 0.12 pad the rows of the head and of its B (config.py
 lora_vocab_padding_size, 0.8.5 :2640)."""
 _LARGEST_VOCABULARY = ((257_024, (0, 17)), (258_048, NEVER))
-"""Words that a head with adapters has at most, and until when (lora/layers/logits_processor.py: 0.16.0 :87,
-0.17.1 :87)."""
+"""Largest vocabulary of a head with adapters, and the first release with another limit
+(lora/layers/logits_processor.py: 0.16.0 :87, 0.17.1 :87)."""
 _TOKEN_BYTES = 48
 """Bytes per token of the tables that map tokens of the batch to adapters: five or six of 8 bytes,
 two of 4 (lora/punica_wrapper/punica_base.py, 0.8.5 :133-148;
 lora/ops/triton_ops/lora_kernel_metadata.py)."""
 _ROUNDED = 400
-"""A part of the whole by which the allocator's rounding can add to it."""
+"""Divisor of the total: rounding of the allocator can add up to this part."""
 
 
 # ---- which models
@@ -61,11 +61,11 @@ class LoraModel:
 
     has_lora: bool = True
     since: Key = _FIRST
-    """The first release whose class can have adapters."""
+    """The first release whose class supports adapters."""
     has_known_layers: bool = True
     """Whether the layers that have adapters are known."""
     known_until: Key = NEVER
-    """The first release whose class has other layers."""
+    """The first release whose class has different layers."""
     ends_since: Key = NEVER
     """The first release in which embedding and head have adapters, too (`embedding_modules`)."""
     ends_until: Key = NEVER

@@ -27,7 +27,7 @@ _KEPT_POOLS = 4096
 
 @dataclass(frozen=True, eq=False)
 class PlannedModel:
-    """A model, read once for any number of budgets."""
+    """A model, parsed once for any number of budgets."""
 
     name: str
     config: Mapping[str, Any] = field(repr=False)
@@ -37,7 +37,7 @@ class PlannedModel:
     """Bytes of all tensors, from the headers of the model's files; None if the files are not
     available."""
     is_partial: bool = False
-    """Whether what the configuration leaves out is unknown."""
+    """Whether fields missing in the configuration are unknown."""
     draft: DraftModel | None = None
     """Separate draft model, if the launch names one whose configuration is available."""
 
@@ -56,7 +56,7 @@ def subject(
     checkpoint_bytes: int | None = None,
     draft: DraftModel | None = None,
 ) -> PlannedModel:
-    """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
+    """Build a model from its configuration; with `is_partial`, missing fields are unknown."""
     return PlannedModel(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
 
 
@@ -84,7 +84,7 @@ def settled_on(
 
 
 def subject_in_catalog(name: str, specs: Specs) -> PlannedModel | None:
-    """A model of the catalog by any of its names; None if there is none, or no configuration of it."""
+    """Model of the catalog by any of its names; None without an entry or configuration."""
     entry = specs.model(name)
     if entry is None or entry.id is None:
         return None
@@ -173,7 +173,7 @@ class Budget:
 
     @cached_property
     def blocks(self) -> Band | None:
-        """Blocks of the cache on every GPU; 0 where nothing is left."""
+        """Blocks of the cache on every GPU; 0 if no memory is left."""
         return self._by_side(KvPool.blocks)
 
     @cached_property
@@ -444,10 +444,11 @@ def budget(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """Add up what a launch needs of each GPU, and what fits into the rest.
+    """Add up the memory of a launch on each GPU, and the KV cache that fits into the rest.
 
-    `devices` are the GPUs of one replica, rank by rank: those of the first pipeline stage come first. `environment` has
-    the variables that decide what is reserved; `calibrate` corrects the terms.
+    `devices` are the GPUs of one replica, rank by rank: those of the first pipeline stage come
+    first. `environment` has the variables that decide the reserved memory; `calibrate` corrects the
+    terms.
     """
     if mismatch(settings.ranks, model.shape.layers) is not None:
         # The limits report the invalid partition; the rest is planned with vLLM's default stages.
@@ -544,7 +545,7 @@ class _Problems:
 
 
 class _GpuBudget:
-    """One GPU with its terms, and what follows from them."""
+    """One GPU with its terms, and values derived from them."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ _MAX_SIZE = 8_000_000
 _MAX_ROWS = 20_000
 _MAX_GIB = 100_000.0
 _CHANGES = ((0, 8), (0, 9), (0, 11), (0, 17), (0, 18), (0, 20), (0, 21), (0, 27), (0, 29))
-"""Releases since which a rule of what is profiled or reserved is another, as `costs` has them."""
+"""Releases that changed a rule of profiled or reserved memory, as in `costs`."""
 NEWER_ENGINE = (0, 8)
 """Rows of releases before it are of the older engine, later ones of the newer."""
 
@@ -66,8 +66,9 @@ RULES: Mapping[str, _CalibrationRule] = {
     "cuda_graphs": _CalibrationRule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
     "cuda_graphs_estimated": _CalibrationRule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
 }
-"""By a row's term. `beside_weights` is what activation, encoder, non-torch and communication come to together, where a
-log prints the cache and the weights alone; it corrects the part of them that no rule derives."""
+"""By a row's term. `beside_weights` is the sum of activation, encoder, non-torch memory and
+communication, if a log prints only the cache and the weights; it corrects the part that no rule
+derives."""
 _APART = ("activation", "non_torch")
 """More specific rows that replace `beside_weights` where they exist."""
 _NAMES = {
@@ -300,7 +301,7 @@ def apply(
 
 
 def shifted(band: Band, by: Sequence[float]) -> Band:
-    """A band corrected by differences, in bytes, of what was printed less what was planned."""
+    """Shift a band by differences in bytes, printed minus planned."""
     middle = median(by)
     least = 1.0 if len(by) < ENOUGH_ROWS else LEAST_SHARE
     below = max(middle - min(by), least * (band.expected - band.low))

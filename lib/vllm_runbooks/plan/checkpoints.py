@@ -203,7 +203,7 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
         return f"is truncated or invalid JSON at {error.lineno}:{error.colno}; download it again"
     except RecursionError:
         return "is nested too deeply; download it again"
-    if not isinstance(content, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
+    if not isinstance(content, dict) and path.name != "vocab.json":  # some are lists
         return "is not a JSON object; download it again"
     if is_config and not _names_kind(content):
         return "has neither architectures nor model_type; download it again"

@@ -166,11 +166,12 @@ class _Figures:
     per_layer: int
     """Values for a token of all layers' own inputs (gemma 3n and 4)."""
     context: int
-    """Heads x values of a token that latent attention expands the cached context to; 0: there is none."""
+    """Heads x values per token to which latent attention expands the cached context; 0 if it does
+    not."""
     doubts: tuple[str, ...]
     low: float
     high: float
-    """Factors on the forward pass for what is not established of these layers."""
+    """Factors on the forward pass for uncertain properties of these layers."""
 
 
 def _mixer_width(mixer: Attention | Latent | Recurrent) -> int:
@@ -184,7 +185,7 @@ def _mixer_width(mixer: Attention | Latent | Recurrent) -> int:
             inner = mixer.inner or mixer.heads * mixer.head_dim
             keys = mixer.key_heads * mixer.key_dim
             values = mixer.value_heads * mixer.value_dim
-            # Chunked kernels hold several copies, some in float32.
+            # Chunked kernels allocate several copies, some in float32.
             return 4 * (2 * keys + 2 * values + 2 * inner + mixer.groups * mixer.state)
 
 
@@ -248,7 +249,7 @@ def _context_tokens(settings: LaunchSettings) -> int:
 
 
 _CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
-"""Before which release how many tokens at a time go through the experts where nothing stays:
+"""Tokens per chunk of the experts before each release, if no result is kept:
 VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
@@ -519,9 +520,9 @@ class GraphMemory(MeasuredMemory):
 
 _MANY_CARDS_UNTIL: Key = (0, 11)
 _MANY_CARDS = int(3.6 * GIB)
-"""5 printed starts of large models on 2 to 16 GPUs before 0.11: 2.4 to 3.5 GiB."""
+"""5 printed launches of large models on 2 to 16 GPUs before 0.11: 2.4 to 3.5 GiB."""
 _SPARSE = int(4.5 * GIB)
-"""4 printed starts of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
+"""4 printed launches of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
 
 
 def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
@@ -546,7 +547,8 @@ def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
 
 
 _ESTIMATE = (0.6, 1.0, 2.4)
-"""An estimate as a share of what capturing took: 25 printed pairs, tenth, middle and ninetieth of a hundred."""
+"""Ratio of the estimate to the captured memory: 25 printed pairs, 10th, 50th and 90th
+percentile."""
 
 
 def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:

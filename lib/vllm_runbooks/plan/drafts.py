@@ -24,7 +24,7 @@ from vllm_runbooks.plan.weights import Loaded, Ranks, TensorInventory, Variant, 
 
 @dataclass(frozen=True, eq=False)
 class DraftModel:
-    """A model that drafts, read once."""
+    """A draft model, parsed once."""
 
     name: str
     config: Mapping[str, Any] = field(repr=False)
@@ -62,7 +62,7 @@ def draft(
     source: str | None = None,
     tensors: frozenset[str] | None = None,
 ) -> DraftModel:
-    """A drafting model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
+    """Build a draft model from its configuration; with `is_partial`, missing fields are unknown."""
     plain = _plain(config)
     return DraftModel(name, plain, shape(plain, is_partial=is_partial), source, tensors)
 
@@ -100,8 +100,9 @@ class DraftRules:
     methods: frozenset[str] = frozenset()
     """Methods that its V1 engine supports."""
     embedding: str = "brought"
-    """When the target's embedding is used: "brought": EAGLE's own stays, EAGLE-3's where the files have one; "shaped":
-    where both are of one size; "weighed": where the files have none, or one of the same values."""
+    """Use of the target's embedding: "brought": EAGLE keeps its own, EAGLE-3 if its files have one;
+    "shaped": shared if both have the same size; "weighed": shared if the files have none or the
+    same values."""
     head: str = "own"
     """When the target's head is used for EAGLE-3's: "own": never; else as of `embedding`."""
     layers: int | None = 1
@@ -160,8 +161,8 @@ def own_layers(kind: str | None, architecture: str | None) -> Key | None:
 _READ = frozenset({
     "LlamaForCausalLM", "EagleLlamaForCausalLM",
 })  # fmt: skip
-"""Architectures of `models/llama_eagle.py` (0.33.0 model_executor/models/registry.py:661; the name without Eagle is
-given one: transformers_utils/configs/eagle.py:50)."""
+"""Architectures of `models/llama_eagle.py` (0.33.0 model_executor/models/registry.py:661; "Eagle"
+is added to the name if missing: transformers_utils/configs/eagle.py:50)."""
 _READ_THREE = frozenset({
     "LlamaForCausalLM", "Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3", "PeagleLlamaForCausalLM",
     "PEagleDraftModel", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM", "Eagle3MiniMaxM2ForCausalLM",
@@ -234,7 +235,7 @@ def _medusa(draft: DraftModel, tokens: int) -> _Medusa | None:
 
 
 def layers(draft: DraftModel, method: str, release: Key) -> tuple[Layer, ...]:
-    """The layers that keep keys and values, in their order."""
+    """Layers with keys and values, in order."""
     if method == "medusa":
         return ()
     shape = draft.shape
@@ -255,7 +256,8 @@ def longest(draft: DraftModel, positions: int | None, method: str, release: Key,
 
 
 _RESIZED = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
-"""Rotary embeddings whose frequencies do not change with the longest context (0.33.0 config/speculative.py:88)."""
+"""Rotary embeddings whose frequencies do not depend on the longest context (0.33.0
+config/speculative.py:88)."""
 
 
 def _tables(shape: Shape) -> tuple[Rope, ...]:
@@ -277,7 +279,7 @@ class _Stock(NamedTuple):
 
 
 def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | None:
-    """Whether the target's tensor is used in place of a head's own; None if unknown."""
+    """Whether the target's tensor replaces a head's own; None if unknown."""
     if rule == "shaped":
         return is_alike
     if rule == "own" or (is_brought is True and (rule == "brought" or not is_alike)):
@@ -420,9 +422,9 @@ def load_draft(
 
 
 def _with_tables(stock: TensorInventory, tables: tuple[Rope, ...], target: Shape, length: int) -> TensorInventory:
-    """Tensors with the tables of cosines and sines that the target does not have already.
+    """Tensors with the rotary tables that the target does not have already.
 
-    `length` is what a head's positions are raised to; 0: they are not.
+    `length` is the context to which a head's positions are raised; 0 if they are not.
     """
     raised = tuple(
         replace(rope, positions=max(rope.positions, length), longest=max(rope.longest, length))

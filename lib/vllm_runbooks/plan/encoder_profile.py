@@ -22,7 +22,7 @@ from vllm_runbooks.plan.terms import Band, tried
 from vllm_runbooks.plan.weights import VALUE_BYTES
 
 _WHOLE = (9_999_999, 9_999_999)
-"""The picture that vLLM asks a processor to shrink to find its largest picture."""
+"""Image that vLLM lets a processor shrink to find its largest image."""
 _MOST_PIXELS = 2**40
 """Limit in pixels for the search of an image's sides: no context can hold larger images."""
 _FLOAT = 4
@@ -36,9 +36,9 @@ class ProfiledStep(NamedTuple):
 
     what: str
     size: int
-    """Bytes that the allocator asks the driver for."""
+    """Bytes that the allocator requests from the driver."""
     live: int
-    """Bytes of the encoder's tensors that are alive once it is there, it among them."""
+    """Bytes of the encoder's live tensors after this allocation, including it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Unprofiled:
 
     reason: str
     is_known: bool
-    """True: nothing is taken."""
+    """True if no memory is used."""
 
 
 # ---- facts of the model and the launch
@@ -107,10 +107,10 @@ class _Sizes(NamedTuple):
     """Frames of a patch."""
     channels: int
     out: int
-    """Width of what it puts out, all taps together."""
+    """Width of its output, all taps together."""
     taps: int
     image: int
-    """Pixels of a side, where the tower has a fixed size."""
+    """Pixels per side, if the tower has a fixed size."""
     tokens: int
     """Tokens per image, if fixed."""
     positions: int
@@ -138,7 +138,7 @@ class _Ask(NamedTuple):
     """Maximum number of pixels, if the launch overrides the processor's."""
     soft_tokens: int | None
     picture: _Side = (0, 0)
-    """Height and width of the dummy picture at most, as `--limit-mm-per-prompt` gives them; 0: not given."""
+    """Maximum height and width of the dummy image from `--limit-mm-per-prompt`; 0 if not set."""
     video: _Side = (0, 0)
     frames: int = 0
 
@@ -159,11 +159,11 @@ class _Item(NamedTuple):
 
 
 _FIXED = ("gemma3", "llama4")
-"""Families whose tower reads pictures of one size."""
+"""Families whose tower only reads images of one size."""
 
 
 class _Processor(NamedTuple):
-    """Pixels of the smallest and largest picture, and of the largest video (all of its frames, or one)."""
+    """Pixels of the smallest and largest image, and of the largest video (all frames, or one)."""
 
     shortest: int
     longest: int
@@ -201,8 +201,8 @@ _ITEM_LENGTH = (EraValue("batch"), EraValue("context", (0, 11)))
 """Limit of a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592,
 0.11.0 :2867)."""
 _COUNTS_AROUND = (EraValue(False), EraValue(True, (0, 10)), EraValue(False, (0, 13)))
-"""Whether an item's tokens count those around and between the encoder's (multimodal/profiling.py, 0.10.2
-`get_mm_max_contiguous_tokens`, gone in 0.13.0)."""
+"""Whether an item's tokens include those around and between the encoder's (multimodal/profiling.py,
+0.10.2 `get_mm_max_contiguous_tokens`, removed in 0.13.0)."""
 _TIE = (EraValue(min), EraValue(max, (0, 17)))
 """Choice by name between modalities with the same number of tokens (multimodal/encoder_budget.py,
 0.17.1 :184)."""
@@ -212,9 +212,10 @@ _V2_PROFILES: Key = (0, 27)
 _QWEN2_FRAMES = (EraValue(16), EraValue(14, (0, 11)))
 """models/qwen2_vl.py `_MAX_FRAMES_PER_VIDEO` (0.10.2 :85, 0.11.0)."""
 _LEAVES_IMAGES = (EraValue(True), EraValue(False, (0, 11)))
-"""Whether a video's tokens leave room for a picture (`get_num_frames_with_most_features`, 0.10.2 :955, 0.11.0 :997)."""
+"""Whether a video's tokens leave room for an image (`get_num_frames_with_most_features`, 0.10.2
+:955, 0.11.0 :997)."""
 _FACTORS = (EraValue(False), EraValue(True, (0, 13)))
-"""Whether the largest picture is a product of two factors instead of a shrunk square
+"""Whether the largest image is a product of two factors instead of a shrunk square
 (`get_image_size_with_most_features`, 0.12.0 :956, 0.13.0 :923)."""
 _QWEN3_VIDEO = (EraValue("longest, times 12.5"), EraValue("longest", (0, 13)), EraValue("two frames", (0, 15)))
 """models/qwen3_vl.py `get_max_video_tokens` (0.12.0 :693, 0.13.0 :710, 0.15.1 :696)."""
@@ -248,7 +249,8 @@ _FUSED: Key = (0, 12)
 """First release in which the towers of Qwen 2.5 and 3 copy query and key together
 (models/qwen2_5_vl.py, 0.12.0)."""
 _SEPARATE_GATE: Key = (0, 10)
-"""Until when qwen 2.5's tower has gate and up projection apart (models/qwen2_5_vl.py, 0.9.2 :190, 0.10.2 :237)."""
+"""First release in which Qwen 2.5's tower has no separate gate and up projections
+(models/qwen2_5_vl.py, 0.9.2 :190, 0.10.2 :237)."""
 
 
 # ---- sizes of pictures
@@ -258,10 +260,11 @@ _Side = tuple[int, int]
 
 
 def _resized(side: _Side, factor: int, limits: _Side, frames: int = 1) -> _Side:
-    """Height and width after a processor's resizing: multiples of the factor whose pixels stay within the limits.
+    """Resize like a processor: to multiples of the factor within the pixel limits.
 
-    `frames` frames share the limits; that is how processors of videos count. transformers' `smart_resize` of
-    image_processing_qwen2_vl.py, video_processing_qwen3_vl.py and image_processing_glm4v.py.
+    `frames` frames share the limits, as in video processors. Source: transformers' `smart_resize`
+    of image_processing_qwen2_vl.py, video_processing_qwen3_vl.py and image_processing_glm4v.py.
+    Returns height and width.
     """
     (height, width), (shortest, longest) = side, limits
     tall, broad = round(height / factor) * factor, round(width / factor) * factor
@@ -278,7 +281,7 @@ def _resized(side: _Side, factor: int, limits: _Side, frames: int = 1) -> _Side:
 
 
 def _most_square(pixels: int, unit: int) -> _Side:
-    """Height and width of the picture with as many units as fit, sides as equal as its factors allow."""
+    """Height and width of the image with the most units, with sides as equal as possible."""
     for count in range(pixels // unit**2, 0, -1):
         left: int = next(side for side in range(isqrt(count), 0, -1) if count % side == 0)
         if count // left <= 200 * left:
@@ -315,7 +318,8 @@ def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         return max(1, min(room // picture * 2, most))
 
     def run(most: _Side) -> tuple[int, int, int]:
-        # The budget counts the largest item all the same (models/qwen2_vl.py `get_mm_max_tokens_per_item`).
+        # The budget still counts the largest item (models/qwen2_vl.py
+        # `get_mm_max_tokens_per_item`).
         tall, broad = _resized(_capped((height, width), most), unit, (shortest, longest))
         return _grid(sizes, tall, broad), tall, broad
 
@@ -368,7 +372,7 @@ def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     if how.endswith("12.5"):
         budgeted = int(budgeted * 12.5)
     count = counted(_context(ask))
-    # Two frames at least, whatever is asked for (models/qwen3_vl.py, 0.16.0 :831).
+    # At least two frames, whatever the request (models/qwen3_vl.py, 0.16.0 :831).
     count = max(2, min(count, ask.frames or count))
     _, *target = video(count)
     height, width = _resized(_capped((target[0], target[1]), ask.video), unit, (video_shortest, video_longest), count)
@@ -393,7 +397,7 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     shortest, longest = processor.shortest, override or processor.longest
     video_longest = override or _GLM_VIDEO_PIXELS
     as_one = in_release(_GLM_IMAGE, ask.key) == "one frame"
-    # Resized as one frame a picture still counts as the two that a patch has.
+    # An image resized as one frame still counts as the two frames of a patch.
     pixels, counted_as = (longest, 2) if as_one else (video_longest, 16)
     first = _resized(_WHOLE, unit, (shortest, pixels), counted_as)
     height, width = _resized(first, unit, (shortest, longest), 2)
@@ -417,7 +421,8 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
 
     around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
     if ask.images:
-        # Sizes that are given count for the budget as well: it is taken from the dummy item (multimodal/profiling.py).
+        # Given sizes also apply to the budget: it is taken from the dummy item
+        # (multimodal/profiling.py).
         height, width = _resized(_capped(first, ask.picture), unit, (shortest, longest), 2)
         picture = _grid(sizes, height, width)
         yield "image", _Item(picture // merged, picture, picture // merged, 1, width, height)
@@ -474,7 +479,7 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
     if ask.images:
         tile = _grid(sizes, sizes.image, sizes.image)
         tokens = (_LLAMA4_TILES + 1) * tile // sizes.merge**2
-        # Marks between the tiles, around the picture and before its whole.
+        # Marks between the tiles, around the image and before the whole image.
         around = _LLAMA4_TILES + 3 if in_release(_COUNTS_AROUND, ask.key) else 0
         yield "image", _Item(tokens + around, (_LLAMA4_TILES + 1) * (tile + 1), tokens, 1, sizes.image, sizes.image)
 
@@ -492,7 +497,7 @@ Held = Iterator[tuple[str, float, float]]
 
 
 def _split_attention(size: int, run: _TowerRun, alive: float) -> Held:
-    """Query, key and value are copied apart, then rotated."""
+    """Query, key and value are copied separately, then rotated."""
     part = size / run.shards
     yield "query, key and value", 3 * part, alive
     yield "query, key and value apart", 3 * part, alive + 3 * part
@@ -512,7 +517,7 @@ def _split_attention(size: int, run: _TowerRun, alive: float) -> Held:
 
 
 def _fused_attention(size: int, run: _TowerRun, alive: float) -> Held:
-    """Query and key stay together where the release keeps them so."""
+    """Query and key stay together if the release keeps them so."""
     if run.ask.key < _FUSED:
         yield from _split_attention(size, run, alive)
         return
@@ -607,7 +612,7 @@ class _Family(NamedTuple):
     videos: int | None = None
     """Maximum number of videos per prompt; 0 if the family has none, None for no limit."""
     is_sized: bool = False
-    """Whether `items` knows what sizes of `--limit-mm-per-prompt` make of the dummy items."""
+    """Whether `items` uses the sizes of `--limit-mm-per-prompt` for the dummy items."""
 
 
 _FAMILIES: Mapping[str, _Family] = {

@@ -24,9 +24,10 @@ class EncoderTower(Authored):
     off_since: Key = NEVER
     """The first release that leaves it out where all its modalities are limited to 0."""
     heads: str = ""
-    """Field that counts its heads where its class divides them among the ranks; others pad them or have all on each."""
+    """Field with the number of heads if its class divides them among the ranks; others pad or
+    replicate them."""
     bases: tuple[str, ...] = ()
-    """Rows whose sizes and tensors it has as well; its own sizes replace theirs."""
+    """Rows whose sizes and tensors it inherits; its own sizes replace theirs."""
     kinds: Mapping[str, str] = field(default_factory=dict)
     """By `model_type` the row that it is; without one its key is empty."""
     sizes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class EncoderTower(Authored):
 
 
 def taps(config: Mapping[str, Any]) -> int:
-    """Layers of Qwen 3's tower whose output goes to the first decoder layers (deepstack)."""
+    """Number of layers of Qwen 3's tower with output to the first decoder layers (deepstack)."""
     deep = config.get("deepstack_visual_indexes")
     # Qwen 3.5's class has no such field; the class with the field taps three layers by default.
     return len(deep) if isinstance(deep, (list, tuple)) else 0 if "3_5" in str(config.get("model_type")) else 3
@@ -61,7 +62,7 @@ class _TowerSizes:
             self.values["used"] = self._used(config.get("vision_feature_layer", read_layer))
 
     def _used(self, read: Any) -> int:
-        """Layers up to the one whose output is used."""
+        """Number of layers up to the one whose output is used."""
         layers = self.of("layers")
         return max(0, min(layers, layers + read + 1 if read < 0 else read)) if isinstance(read, int) else layers
 
@@ -74,7 +75,7 @@ class _TowerSizes:
         return self.values[name]
 
     def _number(self, key: str) -> int | None:
-        """A size by a field of the configuration, or an item of it; None if it is none."""
+        """A size from a field of the configuration or an item of it; None if it is not a number."""
         name, _, place = key.removeprefix("#").partition(".")
         value = self.config.get(name)
         if isinstance(value, (list, tuple)) and key.startswith("#"):

@@ -1,4 +1,4 @@
-"""The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+"""Verdict on a plan: by its case and claims, else by whether it fits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from vllm_runbooks.plan.figures import plan_figures, written
 from vllm_runbooks.plan.records import Layouts, Plan
 
 
-def plan_verdict(plan: Plan | Layouts, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
-    """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
+    """Verdict on a plan: by its case and claims, else by whether it fits."""
     if case is not None and case.plan is not None:
         differences = [*_planned_otherwise(plan, case.plan, case.expect), *claim_differences(case, judged)]
         verdict, reason = compare(differences, _FITS[plan.fits])

@@ -20,14 +20,14 @@ class Mixture:
     per_token: tuple[str, ...] = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts")
     size: tuple[str, ...] = ("moe_intermediate_size",)
     shared_count: str = ""
-    """Field that counts shared experts of the experts' own size."""
+    """Field with the number of shared experts of the same size as the experts."""
     shared_of: str = ""
-    """Field that gives the size of each of them, where it is another than the experts'."""
+    """Field with the size of each shared expert, if different from the experts'."""
     shared_size: tuple[str, ...] = ()
     """Fields that give the size of the shared experts together."""
     shared_gate: bool = False
     correction: bool | str = False
-    """A field: where it is true, or names a method that has a correction."""
+    """Boolean field, or field that names a method with a correction."""
     router_bias: bool = False
     router_width: int = 0
     """Bytes of a router's weight whatever the dtype; 0: the dtype's."""
@@ -57,14 +57,14 @@ class Family:
     norm_field: str = ""
     """Field that must be true for `query_key_norm`."""
     norm_bias: bool = False
-    """Norms have a bias of their own."""
+    """Norms have a bias."""
     norms: int = 2
     unread: tuple[str, ...] = ()
     """Fields that bring modules which are not counted, unless they are false or the hidden size."""
     scalars: int = 0
     """Number of scalars per layer, in addition to its weights."""
     positions: int | None = None
-    """Rows that a learned embedding of positions has beyond the longest context; None if there is none."""
+    """Rows of a learned position embedding beyond the longest context; None if there is none."""
     is_gated: bool = True
     attention_gate: bool | str = False
     has_sinks: bool = False
@@ -78,7 +78,7 @@ class Family:
     partial_rotary: float = 1.0
     has_rope: bool = True
     is_multimodal_rope: bool = False
-    """Rotated by place in a picture, whatever the configuration's copy shows of `mrope_section`."""
+    """Rotated by image position, whatever the configuration's copy has for `mrope_section`."""
     encoder: str | None = None
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
     mtp: str = ""

@@ -33,7 +33,7 @@ def written(value: Any) -> str:
 
 
 def plan_figures(answer: Plan | Layouts, question: PlanQuestion, side: int = EXPECTED) -> dict[str, Any]:
-    """Figures of a plan by the names that expressions use; of several layouts those of the best.
+    """Figures of a plan by their names in expressions; of several layouts those of the best.
 
     `side` chooses the low (0), expected (1) or high (2) estimate.
     """

@@ -18,7 +18,7 @@ _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utiliz
 
 
 def _effective(request: PlanningRequest, plan: Plan) -> tuple[PlanningRequest, ParallelLayout]:
-    """The request as a plan of it came out: its GPUs in their order, its stages, and what a question answered."""
+    """The request with the results of its plan: order of the GPUs, stages, answer of a query."""
     flags = plan.deployment.flags if plan.deployment is not None else {}
     layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
     dest = _ANSWERED.get(plan.found.quantity) if plan.found is not None else None
@@ -91,7 +91,7 @@ def _expected(request: PlanningRequest, plan: Plan) -> confirmation.Expected:
     tokens, concurrency = _sides(cache.tokens_low, cache.tokens, cache.tokens_high), None
     if tokens is not None and cache.max_concurrency is not None and tokens.expected:
         concurrency = confirmation.Sides(*(cache.max_concurrency * side / tokens.expected for side in tokens))
-    # A cache whose size is given is not reported as what was available.
+    # A cache of given size is not reported as available memory.
     is_given = options.get("kv_cache_memory_bytes") is not None
     return confirmation.Expected(
         tuple(weights),

@@ -51,7 +51,7 @@ class SearchResult:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A launch whose options may be changed, on the GPUs of one copy."""
+    """A launch with variable options, on the GPUs of one replica."""
 
     model: PlannedModel
     make: Make
@@ -61,7 +61,7 @@ class Trial:
 
     @cached_property
     def known(self) -> dict[tuple[tuple[str, str], ...], Budget]:
-        """Budgets by what was changed."""
+        """Budgets by changed options."""
         return {}
 
     def of(self, changes: Mapping[str, Any]) -> Budget:
@@ -260,9 +260,9 @@ def fewest_cards(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> SearchResult:
-    """The fewest GPUs of one kind for a copy, in whatever split the release launches; beyond one host, whole hosts.
+    """The fewest GPUs of one kind for a replica, in any supported split; whole hosts beyond one.
 
-    `like` has what of a split is not chosen here; more than `most` GPUs are not tried.
+    `like` has the sizes that are not searched; more than `most` GPUs are not tried.
     """
     fitting: dict[int, tuple[int, Budget]] = {}
     reasons: dict[str, None] = {}
@@ -274,7 +274,7 @@ def fewest_cards(
     for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
         devices = [replace(device, node=node) for node in on_hosts(count)]
         whole = (split for split in candidates(count, like.prefill) if split.each == count and split.data == 1)
-        # The network between hosts is for stages where there is a choice.
+        # Prefer pipeline stages for the network between hosts.
         for split in sorted(whole, key=lambda split: split.tensor * split.prefill > HOST_CARDS):
             if split.pipeline > model.shape.layers:
                 continue
@@ -386,7 +386,8 @@ class WayOut:
     fits: bool | None
     """True if it fits by all bands; None if it fits by the expected values."""
     margin: Band | None
-    """Bytes on the poorest GPU beyond what one request of the longest length needs; the low side is careful."""
+    """Bytes on the smallest GPU beyond one request of the longest length; the low value is
+    conservative."""
     costs: tuple[str, ...]
     """Cost of each change for the user."""
     price: int
@@ -394,7 +395,7 @@ class WayOut:
 
 
 def margin(made: Budget) -> Band | None:
-    """Bytes that are left on the poorest GPU once one request of the longest length has its room; None if unknown."""
+    """Free bytes on the smallest GPU after one request of the longest length; None if unknown."""
     if made.pool is None or made.available is None:
         return None
     aside = made.pool.bytes_per_block if made.pool.rules.sets_aside else (0,) * len(made.pool.bytes_per_block)
@@ -462,7 +463,7 @@ class _Out:
         profiled = self.now.encoder
         if profiled is None:
             return None
-        # Whoever sends no videos loses nothing; without pictures the model is another one.
+        # Users without videos lose nothing; without images the model is a different one.
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
         limits_option = self.options.get("limit_mm_per_prompt")
         limits = {**(limits_option if isinstance(limits_option, Mapping) else {}), profiled.modality: 0}
@@ -494,7 +495,7 @@ class _Out:
         cost = f"{need} GPUs instead of {need // 2}, and their traffic in every layer"
         return _Change({"tensor_parallel_size": size}, cost, _PRICES["cards"])
 
-    # -- changes whose value is looked for
+    # ---- changes with a searched value
 
     def _utilization(self) -> WayOut | None:
         settings = self.now.settings
@@ -561,11 +562,11 @@ def ways_out(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> tuple[WayOut, ...]:
-    """The smallest single changes of options with which a failing launch fits, those that cost least first.
+    """The smallest single changes of options with which a failing launch fits, cheapest first.
 
-    Where none alone is enough, or only one that costs context, pictures or GPUs, pairs are added. Of each option the
-    value that changes least is returned; one that is sure to help comes before one that is only expected to. A launch
-    that fits has none. It runs on the first of the `devices`.
+    If no single change is enough, or only one that costs context, images or GPUs, pairs are added.
+    For each option the smallest change is returned; a certain one precedes one that only fits by
+    the expected values. A launch that fits has no changes. It runs on the first of the `devices`.
     """
     start = Trial(model, make, devices, environment, calibrate)
     now = start.of({})

@@ -65,7 +65,7 @@ _FORBIDS: Key = (0, 16)
 """First release that rejects unknown keys; from 0.9 on they were ignored (0.15.1, 0.16.0
 config/utils.py)."""
 _PLAIN: Key = (0, 8, 5)
-"""The release read of whose plain class every other keyword is rejected."""
+"""The release in the catalog whose plain class rejects every other keyword."""
 _DASHED: Key = (0, 26)
 """First release that accepts dashes in keys (0.26.0 engine/arg_utils.py:1768)."""
 _NEEDS: Key = (0, 11)
@@ -89,13 +89,13 @@ def is_mtp(method: str) -> bool:
 
 
 def drafts_itself(text_type: str | None, release: Key) -> bool:
-    """Whether a model drafts by its own layers where nothing but a number of tokens is given."""
+    """Whether a model drafts by its own layers if only a number of tokens is set."""
     since = _ITSELF.get(text_type or "")
     return since is not None and since <= release < _NEEDS
 
 
 def speculation(config: Any, release: Key, version: str, text_type: str | None) -> tuple[Mapping[str, Any], str | None]:
-    """`--speculative-config` with plain keys, and why it ends the launch (None if it does not).
+    """`--speculative-config` with plain keys, and the reason why it is rejected, if any.
 
     `text_type` is the `model_type` of the model's text part.
     """
@@ -165,7 +165,7 @@ def _said(fault: json_keys.Fault) -> str:
 
 
 COUNT = 999
-"""Items of a modality whose object names no count (0.11.2 config/multimodal.py:23, 0.33.0 :215)."""
+"""Default number of items of a modality (0.11.2 config/multimodal.py:23, 0.33.0 :215)."""
 _AN_OBJECT: Key = (0, 11, 1)
 """First release that accepts an object per modality (0.11.2 config/multimodal.py:20; 0.11.0 only
 accepts integers)."""
@@ -214,7 +214,7 @@ def count(value: Any) -> int | None:
 
 
 def sizes(value: Any) -> Mapping[str, int]:
-    """Sizes of a modality's dummy items, those that are given."""
+    """Given sizes of a modality's dummy items."""
     items = value.items() if isinstance(value, Mapping) else ()
     numbers = {str(key): whole(size) for key, size in items if key != "count"}
     return {key: size for key, size in numbers.items() if size is not None and size > 0}

@@ -33,7 +33,7 @@ class Kind(StrEnum):
     CROSS = "cross"
     """Keys and values of the encoder's output."""
     STATE = "state"
-    """A state that does not grow (state-space, linear attention, short convolution)."""
+    """A state of constant size (state-space, linear attention, short convolution)."""
 
 
 class KvRefusedError(RunbooksError):
@@ -50,7 +50,7 @@ class KvLayer:
 
     kind: Kind
     block_tokens: int
-    """Tokens in a block; of a state those after which another one is kept."""
+    """Tokens per block; for a state the interval after which another one is kept."""
     heads: int = 0
     key_size: int = 0
     """Values of a key, of one head and token; of a latent the whole vector."""
@@ -63,11 +63,11 @@ class KvLayer:
     chunk: int | None = None
     state_bytes: int = 0
     speculative_blocks: int = 0
-    """States kept for tokens that are not yet sure."""
+    """States for speculative tokens."""
     checkpoint_blocks: int = 0
-    """States kept while a prompt is read, for later requests."""
+    """States kept during prefill, for later requests."""
     padded_bytes: int | None = None
-    """The whole page where it is made larger than what is in it."""
+    """Bytes of the padded page, if larger than its contents."""
     can_pad: bool = False
     """The attention backend finds blocks by their stride, so that a page may end in a gap."""
 
@@ -96,7 +96,7 @@ class Demand:
     max_model_len: int
     batched_tokens: int
     concurrent_batches: int = 1
-    """Batches that are under way at the same time (asynchronous scheduling, pipeline stages)."""
+    """Concurrent batches (asynchronous scheduling, pipeline stages)."""
     encoder_tokens: int = 0
     """Longest output of the encoder that a decoder attends to."""
     state_mode: str = "none"
@@ -105,7 +105,7 @@ class Demand:
     decode_shards: int = 1
     prefill_shards: int = 1
     retained_tokens: int = 0
-    """Kept behind a window for several speculative modules."""
+    """Tokens kept behind a window for several speculative modules."""
     blocks_override: int | None = None
 
 
@@ -128,29 +128,31 @@ class KvRules:
     """KV cache rules of a release; field docstrings describe True."""
 
     kinds: frozenset[Kind]
-    """Kinds that have a form of their own; attention of another kind keeps all its tokens."""
+    """Kinds with their own form; attention of another kind keeps all its tokens."""
     own_value_size: frozenset[Kind] = frozenset()
-    """Kinds whose values may have another size than the keys."""
+    """Kinds whose values may differ in size from the keys."""
     ignores_values: bool = False
-    """Layers that keep all tokens are of one form, the first one's, even if their values have other sizes."""
+    """Layers that keep all tokens have the form of the first one, even if their values have other
+    sizes."""
     compares_pages: bool = False
     """Layers of one kind with the same bytes per block have the same form, whatever their heads."""
     counts_blocks: bool = False
-    """Concurrency counts the whole blocks of a request, not its tokens."""
+    """Concurrency is computed from the whole blocks of a request, not from its tokens."""
     can_mix: bool = False
     """The cache manager handles groups of several kinds, unless it is switched off."""
     promoted_keep_window: bool = False
-    """A windowed layer that keeps all its tokens still has its window in its form."""
+    """A windowed layer that keeps all its tokens (promoted) still has its window in its form."""
     promoted_keep_values: bool = False
     """Promoted layers keep the size of their values."""
     promoted_take_block: bool = False
     """Promoted layers use the block of the full attention layers."""
     groups_model: bool = False
-    """Groups are made of the whole model, each with layers from every stage; before, each rank made its own."""
+    """Groups are formed over the whole model, each with layers from every stage; otherwise per
+    rank."""
     joins_sizes: bool = False
-    """Layers that need the same blocks are one group although their pages differ."""
+    """Layers with the same number of blocks are one group although their pages differ."""
     joins_equal_states: bool = False
-    """States of different size are no such group."""
+    """States of different size are not grouped this way."""
     unifies_pages: bool = False
     """Smaller pages get more tokens until all are equal."""
     pads_states: bool = False
@@ -162,11 +164,12 @@ class KvRules:
     joins_alike: bool = False
     """Layers that differ only in a window that is not used are one kind."""
     widening: float = 1.0
-    """Groups are as large as the most frequent kind where it has less than so many times the layers of the rarest."""
+    """Groups are as large as the most frequent kind if it has fewer layers than this factor times
+    the rarest."""
     counts_in_flight: bool = False
-    """A window keeps what all concurrent batches hold, not one."""
+    """A window keeps the tokens of all concurrent batches, not one."""
     keeps_retained: bool = False
-    """A window keeps `Demand.retained_tokens` more."""
+    """A window also keeps `Demand.retained_tokens`."""
     shards: str = ""
     """Ranks that share a context: "" none, "decode", "both" (decode and prefill)."""
     sharded_tokens: str = ""
@@ -191,15 +194,16 @@ class KvRules:
 _ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
 
 _V0 = KvRules(kinds=_ATTENTION)
-"""The older engine, worker/worker.py and worker/cache_engine.py: one table of blocks, every layer keeps all tokens."""
+"""V0, worker/worker.py and worker/cache_engine.py: one block table, every layer keeps all
+tokens."""
 
 
 @cache
 def rules(version: str, *, is_v0: bool = False) -> KvRules:
-    """The rules of a release; one that was not read has those of the one before it.
+    """Rules of a release; a release that is not in the catalog has those of the previous one.
 
     Raises:
-        InputError: The text is no version.
+        InputError: The text is not a version.
     """
     if is_v0:
         return _V0
@@ -228,19 +232,19 @@ class CacheGroup:
 
     @property
     def form(self) -> KvLayer:
-        """The form that the others need the same blocks as."""
+        """Form whose number of blocks the others share."""
         return self.forms[0][0]
 
 
 @dataclass(frozen=True)
 class KvPool:
-    """The groups of a model, and what they make of memory."""
+    """KV cache groups of a model, and their capacity for given memory."""
 
     demand: Demand
     rules: KvRules
     groups: tuple[CacheGroup, ...]
     stages: tuple[Mapping[KvLayer, int], ...]
-    """Layers of each stage as they were given."""
+    """Layers of each stage as given."""
 
     @cached_property
     def bytes_per_block(self) -> tuple[int, ...]:
@@ -252,20 +256,20 @@ class KvPool:
         return sum(self._blocks(group.form, length) for group in self.groups)
 
     def blocks(self, available: Sequence[int]) -> int:
-        """Blocks that every rank can have with so many bytes for the cache on the poorest rank of each stage."""
+        """Blocks on every rank for these bytes on the smallest rank of each stage."""
         if self.demand.blocks_override is not None:
             return self.demand.blocks_override
         return max(0, min(have // need for have, need in zip(available, self.bytes_per_block, strict=True)))
 
     def concurrency(self, blocks: int, length: int | None = None) -> float:
-        """Requests of a length, by default the longest, that fit into so many blocks, as the log prints it."""
+        """Requests of `length` tokens, by default the longest, that fit, as the log prints it."""
         length = length or self.demand.max_model_len
         if not self.rules.counts_blocks:
             return blocks * self.groups[0].form.block_tokens / length
         return blocks / self.request_blocks(length)
 
     def tokens(self, blocks: int) -> int:
-        """Tokens in so many blocks, as the log prints it: its meaning changes with the release."""
+        """Tokens in these blocks, as the log prints them: the meaning depends on the release."""
         if self.rules.prints_requests:
             return int(self.concurrency(blocks) * self.demand.max_model_len)
         least = min(group.form.block_tokens for group in self.groups)
@@ -336,7 +340,7 @@ class KvPool:
         if kind is Kind.CHUNKED:
             return _ceil(min((layer.chunk or 0) + coming, length), block)
         retained = demand.retained_tokens if self.rules.keeps_retained else 0
-        # A window rarely begins where a block does: one block more.
+        # A window rarely begins at the start of a block: add one block.
         return _ceil(min((layer.window or 0) - 1 + retained + coming, length), block) + 1
 
 
@@ -458,7 +462,7 @@ def _need_the_same(layers: Sequence[KvLayer], by: KvRules) -> bool:
 
 
 def _promoted(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers with windows as layers that keep all their tokens, where there are any of these."""
+    """Convert layers with windows to layers that keep all tokens, if the model has such layers."""
     if by.can_mix and (_are_alike(list(counts), by) or _need_the_same(list(counts), by)):
         return counts
     full = [layer for layer in counts if layer.kind in _ATTENTION]
@@ -491,7 +495,7 @@ def _joined(counts: _Counts, by: KvRules) -> CacheGroup:
     if by.projects or is_alike:
         stage_bytes = tuple(sum(page * count[at] for page, count in pages) for at in stages)
     else:
-        # Of such a group a rank counted the pages of all stages as its own.
+        # For such a group, a rank counts the pages of all stages as its own.
         stage_bytes = (whole,) * len(stages)
     forms = tuple((layer, sum(count)) for layer, count in counts.items())
     if is_alike and len(forms) > 1:
@@ -558,7 +562,7 @@ def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[CacheGroup]:
 
 
 def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
-    """Layers on each stage where every so-manyth layer, beginning with that of number `part`, is taken."""
+    """Layers on each stage if every `parts`-th layer is taken, beginning with number `part`."""
     counts_by_stage = [0] * len(bucket[0][1])
     begin = 0
     for _, counts in bucket:

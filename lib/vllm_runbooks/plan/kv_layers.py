@@ -45,15 +45,15 @@ class CacheOptions:
 
 @dataclass(frozen=True)
 class KvForms:
-    """The layers that keep something, by stage."""
+    """Layers with a cache, by stage."""
 
     stages: tuple[Mapping[KvLayer, int], ...] = ()
     """Layers of one rank per stage: forms in order of their first layer, with the number of
     layers."""
     block_tokens: int = 0
-    """Tokens of a block of attention, before pages are made equal."""
+    """Tokens of an attention block, before page sizes are unified."""
     state_mode: str = "none"
-    """`mamba_cache_mode` as it comes out."""
+    """Resulting `mamba_cache_mode`."""
     mixes_groups: bool = True
     """False: the release switches the hybrid cache manager off for these layers."""
     missing: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ _OF_NO_MATTER = frozenset(
         "vocab_size",
     }
 )
-"""Fields that weights depend on and the cache does not: without them its layers are known all the same."""
+"""Fields that affect weights but not the cache: without them the cache layers are still known."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class LayerRules:
     """Layer rules of a release."""
 
     latent: bool = False
-    """Compressed latents are cached as such, not as heads."""
+    """Latents are cached in compressed form, not as heads."""
     latent_block: tuple[tuple[int, int], ...] = ((_ANY, 16),)
     """Tokens of a latent's block by major compute capability."""
     quantized_latent_block: tuple[tuple[int, int], ...] = ()
@@ -109,7 +109,7 @@ class LayerRules:
     wide_latent_block: tuple[tuple[int, int], ...] = ()
     """Latent block sizes for heads with an unrotated part other than 128 values, if different."""
     latent_bytes: int = 1
-    """The size of a latent is rounded up to so many bytes."""
+    """Multiple of bytes to which a latent is rounded up."""
     sparse: bool = False
     """Sparse attention has its indexer's cache."""
     packs: frozenset[int] = frozenset()
@@ -120,12 +120,12 @@ class LayerRules:
     packs_auto: frozenset[int] = frozenset()
     """Major compute capabilities that use it by default."""
     local: bool = False
-    """Windows are kept in a form of their own."""
+    """Windows have their own form."""
     window_block: str = "same"
     """Block size of sliding windows: "same" as the others, or the "smallest" of the attention
     kernel."""
     inclusive_windows: frozenset[str] = frozenset()
-    """Families whose windows are kept a token longer than the configuration's."""
+    """Families whose windows are one token longer than configured."""
     mixes_chunks: bool = True
     """The hybrid cache manager stays on for attention over chunks."""
     scheme_dtype: frozenset[str] = frozenset()
@@ -134,7 +134,7 @@ class LayerRules:
     """Attention blocks of models with states: "" unsupported; "given" the block size option must be
     large enough; "aligned" vLLM increases it."""
     left_states: frozenset[str] = frozenset()
-    """Kinds whose states the newer engine does not keep."""
+    """Kinds whose states V1 does not keep."""
     state_align: int = 16
     """Tokens that such a block is a multiple of."""
     state_align_wide: int = 16
@@ -150,15 +150,15 @@ class LayerRules:
     caches_prefixes: bool = False
     """Prefix caching is on by default for such models."""
     speculative_convolutions: frozenset[str] = frozenset({"gdn"})
-    """Kinds whose convolution remembers tokens that are not yet sure."""
+    """Kinds whose convolution stores speculative tokens."""
     wide_states: frozenset[str] = frozenset()
     """Families whose recurrent state is four bytes per value by default."""
     fixed_states: frozenset[str] = frozenset({"gdn", "kda"})
-    """Kinds whose recurrent state has a dtype that no option changes."""
+    """Kinds whose recurrent state has a fixed dtype."""
     configured_states: bool = False
     """The configuration's dtype of the recurrent state is used."""
     checkpointing: frozenset[str] = frozenset()
-    """Kinds that keep a state while a prompt is read, where prefixes are cached."""
+    """Kinds that keep a state during prefill, with prefix caching."""
     checkpoint_tokens: int = 1
     """Tokens that a block is a multiple of for "gdn" to do so."""
 

@@ -31,15 +31,15 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 _FITS = {True: 0, None: 1, False: 2}
 IDLE = "GPUs stay idle"
 ROOM = "room for "
-"""How the reason begins that compares a layout's concurrent requests with those of the first."""
-"""How a reason ends that counts GPUs without a part in a layout."""
+"""Prefix of the reason that compares the concurrent requests of a layout with the first; `IDLE` is
+the suffix of the reason with the number of unused GPUs."""
 _WITHOUT_STAGES = frozenset(
     {
         "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration", "Zamba2ForCausalLM",
     }
 )  # fmt: skip
-"""Architectures whose class is no `SupportsPP` in any release that has it (models/*.py of 31 releases, 0.6.6 to 0.33.0;
-config.py verify_with_parallel_config rejects stages then)."""
+"""Architectures whose class is not `SupportsPP` in any release (models/*.py of 31 releases, 0.6.6
+to 0.33.0; config.py verify_with_parallel_config then rejects stages)."""
 # ---- what there is to choose from
 
 
@@ -64,7 +64,7 @@ class CopySplit(NamedTuple):
 
 
 def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
-    """Every split of at most so many GPUs, with as many copies as there is room for; those that use all come first."""
+    """Every split of at most `cards` GPUs with as many replicas as fit; full use comes first."""
     groups = cards // prefill
     splits = [
         CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
@@ -81,9 +81,10 @@ def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
 def illegal(
     model: PlannedModel, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
 ) -> tuple[str, ...]:
-    """Why a release does not launch a model split so, a sentence each; unknown facts are no reason.
+    """Reasons why a release rejects this split of a model, a sentence each.
 
-    Without `devices` the GPUs of a copy are not counted; with `encoder_off` no encoder is loaded.
+    Unknown facts are not reasons. Without `devices` the number of GPUs is not checked; with
+    `encoder_off` no encoder is loaded.
     """
     need = ranks.cards
     short = (f"needs {need} GPUs, {len(devices)} available",) if devices and len(devices) < need else ()
@@ -170,10 +171,11 @@ def _encoder_heads(encoders: Iterable[Encoder], size: int) -> Iterator[str]:
 
 
 def _widths(shape: Shape, ranks: Ranks, version: str) -> Iterator[str]:
-    """Feed-forward layers go into the ranks whole, and so do the weights that share a scale.
+    """Check that the ranks divide feed-forward layers, and weights that share a scale.
 
-    Experts are cut by the ranks of all copies in one server (fused_moe/config.py, 0.16.0 :932) unless each goes to one
-    rank whole; every release asserts that (fused_moe/layer.py: 0.7.2 :272, 0.22.1 :266; config.py: 0.33.0 :1352).
+    Experts are sharded over the ranks of all replicas in one server (fused_moe/config.py, 0.16.0
+    :932) unless each rank has whole experts; every release asserts that (fused_moe/layer.py: 0.7.2
+    :272, 0.22.1 :266; config.py: 0.33.0 :1352).
     """
     facts = support.load(version).facts
     for layer in shape.kinds:
@@ -237,7 +239,7 @@ _Item = TypeVar("_Item")
 def _grouped(
     items: Sequence[_Item], size: int, likeness: Sequence[Callable[[_Item], object]]
 ) -> list[tuple[_Item, ...]]:
-    """Items in groups of a size, alike ones together as far as they go, in the order in which they are given."""
+    """Items in groups of a size, similar ones together if possible, in their order."""
     order = {id(item): place for place, item in enumerate(items)}
     left, groups = list(items), []
     for alike in likeness:
@@ -382,9 +384,9 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
 
 
 def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
-    """The bound from reading each active weight and the cache of a context once per token; None if unknown.
+    """Bound from reading each active weight and the cache of a context once per token.
 
-    `between` is what the network between the hosts of a copy adds, where that was measured.
+    `between` is the measured traffic between the hosts of a replica. None if unknown.
     """
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
@@ -444,9 +446,9 @@ class LayoutChoice:
     """Copies of the model, each with its own server."""
     ranks: Ranks
     devices: tuple[Device, ...]
-    """The GPUs of one copy, rank by rank: of the poorest one where they differ."""
+    """GPUs of one replica, rank by rank: of the smallest replica if they differ."""
     places: tuple[tuple[int, ...], ...]
-    """The GPUs of every copy, as places in what was given."""
+    """GPUs of every replica, as indices into the given ones."""
     why_not: tuple[str, ...] = ()
     budget: Budget | None = None
     """Budget of that replica; None if the layout is invalid."""
@@ -454,7 +456,8 @@ class LayoutChoice:
     """Arguments for and against the layout, a sentence each."""
     speed: Speed | None = None
     concurrency_total: float | None = None
-    """Requests of the context asked for that the caches of all copies hold together, expected; None if unknown."""
+    """Expected number of requests of the given context in the caches of all replicas; None if
+    unknown."""
     useful: float = 0.0
     """`concurrency_total`, limited to `max_num_seqs` per server."""
     serves: bool | None = None
@@ -507,7 +510,7 @@ class LayoutChoice:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """Description of the layout."""
         ranks = self.ranks
         sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("PCP", ranks.prefill), ("DP", ranks.data))
         split = " ".join(f"{name} {size}" for name, size in sizes if size > 1) or "1 GPU"
@@ -608,7 +611,7 @@ def staged(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """The budget of one copy; on GPUs that differ with the layers where they fit best, unless `ranks` sets them."""
+    """Budget of one replica; unequal GPUs get the best split unless `ranks` sets it."""
     settings = make(ranks, copy[0])
     if ranks.partition is not None:
         settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
@@ -710,9 +713,10 @@ def ways(
 ) -> tuple[LayoutChoice, ...]:
     """Every layout, the best first; those that the release rejects come last.
 
-    Layouts that leave GPUs idle are included only where they fit more surely than any that uses all; one that shows how
-    few are enough; and of unequal GPUs the best that uses one kind. `context` is the length of a request in tokens, by
-    default `max_model_len`; `like` has what of a split is not chosen here.
+    Layouts with idle GPUs are included only if they are more certain to fit than all layouts
+    without; also one that shows the smallest number of GPUs, and for unequal GPUs the best that
+    uses one kind. `context` is the length of a request in tokens, by default `max_model_len`;
+    `like` has the sizes that are not searched.
     """
     judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)

@@ -28,7 +28,7 @@ class NodeLink:
 
 
 Network = Mapping[frozenset[str], NodeLink]
-"""By the names of two hosts what lies between them."""
+"""Link between two hosts, by their names."""
 
 
 @dataclass(frozen=True)

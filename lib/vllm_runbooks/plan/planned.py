@@ -66,7 +66,7 @@ def plan(request: PlanningRequest) -> Plan:
 
 
 def layouts(request: PlanningRequest, knowledge: lint.Knowledge | None = None) -> Layouts:
-    """Every way to use the GPUs, the best first; with knowledge the commands of those that fit are linted."""
+    """Every layout on the GPUs, best first; `knowledge` lints the commands of those that fit."""
     check(request)
     plans = [layout_plan(request, way) for way in ways(request)]
     if knowledge is not None:
@@ -300,7 +300,7 @@ def faults(
 
 
 def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> Plan:
-    """The plan with its command linted: one that the release rejects does not fit and is not shown."""
+    """The plan with its command linted: a rejected one does not fit and is not shown."""
     if plan.deployment is None:
         return plan
     refusals, others = faults(plan.deployment.command, knowledge, request)

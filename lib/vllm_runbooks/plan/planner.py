@@ -45,7 +45,7 @@ def model(name: str) -> PlannedModel:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name means a folder, what is in which may change."""
+    """Whether a name is a folder, whose contents may change."""
     return _folder(name) is not None
 
 
@@ -55,7 +55,7 @@ def _folder(name: str) -> Path | None:
     try:
         if path.is_dir():
             return path
-    except (OSError, ValueError):  # no system has a path so long, or with such a character
+    except (OSError, ValueError):  # the path is too long or has an invalid character
         return None
     return path.parent if path.name == "config.json" else None
 
@@ -174,16 +174,16 @@ def layouts(request: plan_requests.PlanningRequest) -> Layouts:
 
 
 def find(request: plan_requests.PlanningRequest, what: Find | str) -> Plan:
-    """The answer to a question asked the other way round, with the plan that it leads to.
+    """Answer an inverse query, with the plan of the answer.
 
     Raises:
-        InputError: There is no such question, or nothing can be planned.
+        InputError: The query does not exist, or the request cannot be planned.
     """
     return plan_reading.asked_otherwise(request, Find(what), knowledge.knowledge(), catalog.specs())
 
 
 def remedies(request: plan_requests.PlanningRequest, answer: Plan | Layouts) -> tuple[PlanRemedy, ...]:
-    """The cheapest changes with which a plan that does not fit does, their commands linted."""
+    """Cheapest changes that make a plan fit, with their commands linted."""
     return plan_remedies.remedies(request, answer, knowledge.knowledge(), catalog.specs())
 
 
@@ -207,12 +207,13 @@ def deployed(
     first_port: int = 8000,
     retries_posts: bool = False,
 ) -> Mapping[str, str]:
-    """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
+    """A plan as files by name: script, compose file and units per host, nginx for several servers.
 
     Every command in them is linted for the release.
 
     Raises:
-        InputError: The release has no option for the layout, or the linter finds an error in what was written.
+        InputError: The release has no option for the layout, or the linter finds an error in
+            the files.
     """
     return _linted(
         request, plan_files.deployed(request, chosen(answer), first_port=first_port, retries_posts=retries_posts)
@@ -322,7 +323,10 @@ def node_files(
 def files_for_nodes(
     request: plan_requests.PlanningRequest, answer: Plan | Layouts, **options: Any
 ) -> tuple[Mapping[str, str], StartFiles]:
-    """A plan's files for each node by name, each linted, and what they are. `start_files.files` has the options."""
+    """A plan's files for each node by name, linted, and their description.
+
+    `options` are those of `start_files.files`.
+    """
     made, summary = start_files.files(request, chosen(answer), **options)
     return _linted(request, made), summary
 
@@ -368,6 +372,6 @@ def question(recorded: PlanQuestion) -> plan_requests.PlanningRequest:
 
 
 def planned(recorded: PlanQuestion) -> Plan | Layouts:
-    """The answer to such a question: a plan where sizes are given, else every layout."""
+    """Answer such a question: a plan if sizes are given, else every layout."""
     is_split = any(size is not None for size in (recorded.tp, recorded.pp, recorded.dp))
     return planning.plan(question(recorded)) if is_split else planning.layouts(question(recorded))

@@ -64,7 +64,10 @@ class ProxyServer:
 
     @property
     def is_name(self) -> bool:
-        """Whether the host is a name; digits and dots alone are none, and with `unix:` nginx begins a path."""
+        """Whether the host is a name, not an address.
+
+        Digits and dots alone are no name, and `unix:` is nginx's prefix of a path.
+        """
         is_word = self.host.lower() != "unix" and re.search(r"[A-Za-z]", self.host) is not None
         return is_word and len(self.host) <= _MAX_NAME and _NAME.match(self.host) is not None
 

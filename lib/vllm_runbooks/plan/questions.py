@@ -1,4 +1,4 @@
-"""Questions asked the other way round: the longest, the most, the fewest, the lowest."""
+"""Inverse queries: longest context, highest concurrency, fewest GPUs, lowest utilization."""
 
 from __future__ import annotations
 

@@ -45,10 +45,10 @@ class PlanSources(NamedTuple):
 
 
 def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
-    """A model by its catalog name.
+    """Model by its catalog name.
 
     Raises:
-        InputError: There is none of this name.
+        InputError: No model has this name.
     """
     model = subject_in_catalog(name, specs)
     if model is None:
@@ -133,10 +133,10 @@ def read(
 def answered(
     request: PlanningRequest, knowledge: Knowledge, specs: Specs, *, what: Find | str | None = None
 ) -> Plan | Layouts:
-    """The answer to a request: to a question the other way round, for the sizes that are given, or for all layouts.
+    """Answer a request: an inverse query, a plan for given sizes, or all layouts.
 
     Raises:
-        InputError: There is no such question, or nothing can be planned.
+        InputError: The query does not exist, or the request cannot be planned.
     """
     if what is not None:
         return asked_otherwise(request, Find(what), knowledge, specs)
@@ -144,14 +144,14 @@ def answered(
 
 
 def asked_otherwise(request: PlanningRequest, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
-    """The answer to a question asked the other way round, as `find`, with the catalog's other GPUs to choose from."""
+    """Answer an inverse query like `find`, with the catalog's other GPUs to choose from."""
     smaller = [gpu for gpu in specs.table.gpus if gpu.total is not None and gpu.version is not None]
     smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
     return find(request, what, knowledge, smaller)
 
 
 def has_sizes(request: PlanningRequest) -> bool:
-    """Whether the layout is given."""
+    """Whether parallel sizes are given."""
     return not set(SIZES.values()).isdisjoint(request.options)
 
 
@@ -190,7 +190,7 @@ def _check_environment(variables: Mapping[str, str]) -> None:
 
 
 def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Callable[[], Knowledge]) -> dict[str, Any]:
-    """Options that come as values, not as words: each of the type that the release converts a word to."""
+    """Convert options that are values to the types that the release parses."""
     data = releases.load(version)
     words: list[str] = []
     values = {dest: value for dest, value in options.items() if value is not None}

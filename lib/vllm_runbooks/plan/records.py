@@ -17,7 +17,7 @@ class Find(StrEnum):
     CONTEXT = "context"
     """The longest context."""
     CONCURRENCY = "concurrency"
-    """Requests of the whole context at the same time."""
+    """Concurrent requests of the full context."""
     GPUS = "gpus"
     """The fewest GPUs, or the smallest."""
     UTILIZATION = "utilization"
@@ -96,7 +96,7 @@ class PlannedCache:
 
 @dataclass(frozen=True)
 class PlanCalibration:
-    """Whether, and by what, the plan was corrected."""
+    """Whether the plan was calibrated, and with what."""
 
     used: bool
     rows: tuple[str, ...] = ()
@@ -133,12 +133,12 @@ class Speed:
     tokens_per_s: float
     """Upper bound for decoding one request on one replica."""
     basis: str
-    """How it was estimated, in words."""
+    """Method of the estimate, as text."""
 
 
 @dataclass(frozen=True)
 class FindAnswer:
-    """The answer to a question asked the other way round."""
+    """Answer of an inverse query."""
 
     quantity: Find
     value: float | str | None
@@ -152,7 +152,7 @@ class FindAnswer:
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to run a model: what `plan --format json` prints."""
+    """One layout of a model: output of `plan --format json`."""
 
     model: str
     vllm: CommandRelease
@@ -198,7 +198,7 @@ class NodeStart:
 
 @dataclass(frozen=True)
 class StartFiles:
-    """A plan as files for each node: what `cluster files --format json` prints."""
+    """A plan as files for each node: output of `cluster files --format json`."""
 
     model: str
     vllm: CommandRelease
@@ -208,7 +208,7 @@ class StartFiles:
     joined_by: str
     """"nnodes" or "ray"; empty: every server stays on one host."""
     reason: str
-    """Why so, in words."""
+    """Reason, as text."""
     executor: str | None
     """Executor of a server: "uni", "mp" or "ray"; None if unknown."""
     single_node_result: str

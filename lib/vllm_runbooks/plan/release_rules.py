@@ -1,4 +1,4 @@
-"""Rules whose values depend on the release, from tables of the catalog."""
+"""Release-dependent rules, from tables of the catalog."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ValueHistory:
     """The first release without the rule."""
 
     def value_in(self, release: Key, default: Any = None) -> Any:
-        """The value in a release; `default` where the release does not have the rule."""
+        """Value in a release; `default` if the release does not have the rule."""
         if self.until and release >= numbers(self.until):
             return default
         begun = [value for since, value in self.values.items() if since == _OLDEST or release >= numbers(since)]

@@ -1,4 +1,4 @@
-"""Remedies of a plan that does not fit: layouts, options, checkpoints and GPUs with which it does."""
+"""Remedies of a plan that does not fit: other layouts, options, checkpoints and GPUs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from vllm_runbooks.plan.terms import Band
 
 _MOST = 3
 _SEARCHED = 4
-"""Layouts whose options are changed: those that lack the least memory."""
+"""Number of layouts whose options are changed: those that lack the least memory."""
 _SHORT_CONTEXT = 4096
 _SHORTENED = 8
 """A context that is shorter by this factor costs more than anything else."""
 _NEAR = 0.9
 """A context of this part of the longest is as good: then the better layout decides."""
 _LAYOUT_PRICE, _CHECKPOINT_PRICE, _SHORT_PRICE, _GPUS_PRICE = -1, 7, 10, 100
-"""Prices next to those of `inverse.WayOut`, 0 to 8 for a change and their sum for two."""
+"""Prices relative to those of `inverse.WayOut`, 0 to 8 for a change and their sum for two."""
 
 
 class RemedyKind(Enum):
@@ -66,7 +66,7 @@ class PlanRemedy:
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Options by argparse destination."""
     checkpoint: str = ""
-    """Another checkpoint: its name, else what it is."""
+    """Another checkpoint: its name, else its description."""
     gpus: int | None = None
     """GPUs, where more are needed."""
 
@@ -81,7 +81,7 @@ class PlanRemedy:
         return self.budget.settings.scheduler.max_model_len
 
     def concurrency(self, tokens: int) -> float | None:
-        """Concurrent requests of so many tokens in all copies together; None if unknown."""
+        """Concurrent requests of `tokens` over all replicas; None if unknown."""
         pool, blocks = self.budget.pool, self.budget.blocks
         if pool is None or blocks is None:
             return None

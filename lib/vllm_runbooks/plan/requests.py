@@ -65,7 +65,7 @@ class PlanningRequest:
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """The variables whose values are known."""
+        """Variables with known values."""
         return {name: value for name, value in self.environment.items() if value is not None}
 
 
@@ -116,7 +116,7 @@ def sizes_of(ranks: Ranks) -> dict[str, Any]:
 
 
 def split_as(request: PlanningRequest, ranks: Ranks, replicas: int) -> PlanningRequest:
-    """The request for so many copies of the model, each split so."""
+    """The request with this number of replicas and split."""
     return replace(request, options={**request.options, **sizes_of(ranks)}, replicas=replicas)
 
 
@@ -235,7 +235,7 @@ def stages_of(request: PlanningRequest) -> tuple[int, ...] | None:
 
 
 def taking(request: PlanningRequest, way: _layouts.LayoutChoice) -> PlanningRequest:
-    """The request with the GPUs of a way, copy by copy, and what the way sets."""
+    """The request with the GPUs of a layout, replica by replica, and its variables."""
     places = [place for copy in way.places for place in copy]
     numbers = numbers_of(request)
     return replace(

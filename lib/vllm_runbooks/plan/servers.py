@@ -50,7 +50,7 @@ def parts(
 
 
 def split_of(ranks: Ranks) -> fleet.ParallelSizes:
-    """How one copy of the model is split, in the words of a deployment."""
+    """Split of one replica, as sizes of a deployment."""
     return fleet.ParallelSizes(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
 
 

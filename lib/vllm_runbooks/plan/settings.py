@@ -74,12 +74,12 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class MediaSettings:
-    """Pictures, videos and audio."""
+    """Images, videos and audio."""
 
     items: Mapping[str, int] | None = field(default=None, hash=False)
     """`--limit-mm-per-prompt` by modality, the release's default for one that is not named; None if not set."""
     item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
-    """Sizes of `--limit-mm-per-prompt` by modality: num_frames, width and height, those that are set."""
+    """Given sizes of `--limit-mm-per-prompt` by modality: num_frames, width and height."""
     skips_profile: bool = False
     language_only: bool = False
     processor: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -114,7 +114,7 @@ class LoraSettings:
     """Bytes of a value of an adapter (`--lora-dtype`)."""
     is_sharded: bool = False
     extra_words: int = 0
-    """`--lora-extra-vocab-size`: words that an adapter may add."""
+    """`--lora-extra-vocab-size`: tokens that an adapter may add."""
     has_bias: bool = False
 
 
@@ -170,7 +170,7 @@ LONG_CONTEXT = 32768
 """Longer contexts are read in parts by the older engine (0.7.2 engine/arg_utils.py:1113)."""
 _LARGEST_OF_OLDER = 8192
 _UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
-"""Rotary embeddings whose configured context is the whole one (0.6.6 config.py:2281)."""
+"""Rotary embeddings whose configured context includes the scaling (0.6.6 config.py:2281)."""
 _YARN = ("yarn", "deepseek_yarn")
 _VIDEO_FRAMES = 32
 _VIDEO_FRAME_TOKENS = 78
@@ -197,13 +197,14 @@ _LARGEST_GRAPH = 65_536
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
 _SUFFIX_DEPTH = 24
-"""Tokens that `suffix` speculates at most where no number is given (0.33.0 config/speculative.py:1735)."""
+"""Default number of speculative tokens of `suffix` (0.33.0 config/speculative.py:1735)."""
 _MTP_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "num_mtp_modules")
-"""Fields that count a model's own drafting layers (0.33.0 config/speculative.py:686-1170, :1390)."""
+"""Fields with the number of a model's own draft layers (0.33.0 config/speculative.py:686-1170,
+:1390)."""
 _VIDEO_FAMILIES = frozenset({
     "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "glm4v", "gemma4", "llava_onevision", "internvl", "internvit",
 })  # fmt: skip
-"""Whose tower reads videos as well: it is loaded unless both are limited to none (0.33.0
+"""Families whose tower also reads videos: it is loaded unless both limits are 0 (0.33.0
 model_executor/models/qwen2_5_vl.py:1434, 0.11.2 :1229)."""
 _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
 """Parts of a model's name that identify its draft method, first match wins (0.33.0
@@ -340,7 +341,7 @@ def settle(
 @dataclass(frozen=True)
 class _Speculation:
     method: str = ""
-    """"" where none are; every kind of MTP is "mtp"."""
+    """"" without speculation; every kind of MTP is "mtp"."""
     tokens: int = 0
     layers: int = 0
     model: str | None = None

@@ -26,13 +26,14 @@ class Rope:
     dim: int
     """Values in a row: the part of a head that is rotated."""
     positions: int
-    """Positions before any scaling: the trained length where the kind names one, else the longest context."""
+    """Positions before scaling: the trained length if the kind has one, else the longest
+    context."""
     factor: float = 1.0
     base: float = 0.0
     """Tables of two bases are two tables."""
     longest: int = 0
     is_multimodal: bool = False
-    """Rotated by place in a picture as well (mrope)."""
+    """Also rotated by image position (mrope)."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ class Latent:
 
 @dataclass(frozen=True)
 class Recurrent:
-    """A layer whose state does not grow with the context; which sizes count depends on `kind`.
+    """A layer with a state of constant size; its sizes depend on `kind`.
 
-    "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda": key and value heads
-    and dims; "linear": heads, head_dim; "short_conv": inner.
+    "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda":
+    key and value heads and dims; "linear": heads, head_dim; "short_conv": inner.
     """
 
     kind: str
@@ -110,7 +111,7 @@ class Recurrent:
     bias: bool = False
     conv_bias: bool = False
     has_norm: bool = True
-    """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
+    """Norms: "mamba1" of the time step and its selection inputs, "mamba2" of the output."""
     state_dtype: str | None = None
     """State dtype in the configuration (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if not
     set."""
@@ -127,7 +128,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Experts:
-    """A mixture of experts with its router and what all tokens share."""
+    """A mixture of experts with its router and shared experts."""
 
     count: int
     per_token: int
@@ -164,7 +165,8 @@ class Layer:
     repeats: bool = False
     """Attention and network have the weights of an earlier layer (Zamba2)."""
     adapters: tuple[int, int] = (0, 0)
-    """Ranks of what such a layer adds to the projections of attention and to its network's first one."""
+    """Ranks of the adapters of such a layer, for attention and for the first projection of its
+    network."""
 
     @property
     def mixers(self) -> tuple[Attention | Latent | Recurrent, ...]:
@@ -186,7 +188,7 @@ class Format:
     scale_bytes: int = 2
     has_zeros: bool = False
     has_order: bool = False
-    """A permutation of the input channels is kept (GPTQ)."""
+    """Whether a permutation of the input channels is stored (GPTQ)."""
     is_float: bool = False
     vector_scales: bool = False
     """The scale of a whole tensor is saved as a vector of one."""
@@ -200,7 +202,7 @@ class Quantization:
     """Name in vLLM: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes"
     …"""
     formats: tuple[tuple[tuple[str, ...], Format], ...] = ()
-    """Names ("Linear", a module, `re:…`) and the form of what they name."""
+    """Names ("Linear", a module, `re:…`) and the format of the matching modules."""
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
     """"fp8" if the checkpoint requests a quantized cache."""
@@ -246,7 +248,7 @@ class Shape:
     pattern: tuple[int, ...] = ()
     """The kind of each layer, as an index into `kinds`."""
     mtp: tuple[Layer, ...] = ()
-    """Layers for speculative decoding that the checkpoint has; vLLM loads them only when asked to."""
+    """Layers for speculative decoding in the checkpoint; vLLM loads them only on request."""
     per_layer_input: PerLayerInput | None = None
     index_topk: int | None = None
     """Tokens that an indexer chooses."""
@@ -295,7 +297,7 @@ class _ShapeReader:
         """A count or size that must be known."""
         value = self.get(*names)
         if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
-            # One for each layer, all alike.
+            # One for each layer, all equal.
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
@@ -369,7 +371,7 @@ def _ropes(read: _ShapeReader) -> Callable[[str, int], Rope | None]:
 
 
 def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Attention:
-    """The attention of a layer of the first kind; the readers of layers change what differs."""
+    """Attention of the default kind; the readers of layers change it as needed."""
     family = read.family
     heads = read.number("num_attention_heads")
     head_dim = read.optional("head_dim", "kv_channels") if family.head_dim or "head_dim" in read.config else None
@@ -704,12 +706,13 @@ def _llama4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     chunk = read.optional("attention_chunk_size")
     chunked = replace(attention, kind="chunked", window=chunk) if chunk else attention
     for index in range(layers):
-        # A one in `no_rope_layers` marks a layer with rotary embeddings; only those look at chunks.
+        # A 1 in `no_rope_layers` marks a layer with rotary embeddings; only those use chunked
+        # attention.
         yield Layer(chunked if listed[index] else replace(attention, rope=None), network(index))
 
 
 def _mamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """State spaces and attention, one behind the other or, of kind "hybrid", side by side."""
+    """State-space layers and attention, sequential or, for kind "hybrid", parallel."""
     inner = read.optional("mamba_d_ssm")
     inner = read.number("mamba_expand") * read.number("hidden_size") if inner is None else inner
     heads = read.number("mamba_n_heads")
@@ -1147,7 +1150,7 @@ def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, 
 
 
 def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Layers for speculative decoding behind the others: of the last layer's kind."""
+    """Layers for speculative decoding after the others, of the last layer's kind."""
     defaults = read.family.defaults
     count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
     count = defaults.get("num_nextn_predict_layers", 0) if count is None and not read.is_partial else count
@@ -1162,7 +1165,7 @@ def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return tuple(layer for layer in kinds_found if layer is not None) * count
     last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
     if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
-        # Where layers share what one indexer chose, the layer behind them has its own.
+        # If layers share the selection of one indexer, the layer after them has its own.
         indexed = next((x.mixer for x in layers if isinstance(x.mixer, Latent) and x.mixer.index_heads), last.mixer)
         last = replace(last, mixer=indexed)
     return (last,) * count

@@ -97,13 +97,14 @@ def files(
     retries_posts: bool = False,
     met: Sequence[NodeFinding] = (),
 ) -> tuple[dict[str, str], StartFiles]:
-    """A plan as files by name, and what they are; the caller lints them.
+    """A plan as files by name, with their description; the caller lints them.
 
-    `image` replaces the published container image of the release; `met` is what a launch over the nodes meets whatever
-    the files set.
+    `image` replaces the published container image of the release; `met` is the findings of a launch
+    over the nodes that the files cannot fix.
 
     Raises:
-        InputError: The release has no option for it, or what joins the hosts is none.
+        InputError: The release has no option for it, or the method that joins the hosts is
+            invalid.
     """
     parts = plan_files.servers(request, plan, first_port=first_port)
     made = plan_files.deployed(request, plan, first_port=first_port, retries_posts=retries_posts)

@@ -29,8 +29,8 @@ class ModelTensor:
     columns: int = 1
     """Size of the input."""
     split: str = ""
-    """"column" (by output), "row" (by input), "kv" (by output, heads repeated where ranks are more), "vocabulary",
-    "experts" with "column" or "row" behind a slash; "": each rank has all of it."""
+    """"column" (by output), "row" (by input), "kv" (by output, heads replicated if there are more
+    ranks), "vocabulary", "experts" with "column" or "row" after a slash; "" for no split."""
     count: int = 1
     heads: int = 0
     """Number of heads, for the split "kv"."""
@@ -76,7 +76,7 @@ class MixerTensors(Authored):
 
     tensors: tuple[TensorRow, ...]
     prefix: str = ""
-    """Name of the module where the family's does not count."""
+    """Name of the module, if not the family's."""
 
 
 def evaluate(formula: int | str, size: Callable[[str], int]) -> int:
@@ -94,7 +94,7 @@ def evaluate(formula: int | str, size: Callable[[str], int]) -> int:
 
 
 def tensors_of(rows: Iterable[TensorRow], size: Callable[[str], int], component: str) -> Iterator[ModelTensor]:
-    """The tensors of a table's rows, those that occur at all."""
+    """The tensors of a table's rows that exist for these sizes."""
     for row in rows:
         if count := evaluate(row.count, size):
             yield ModelTensor(
@@ -127,7 +127,8 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor
     prefix = "cross_attn" if mixer.kind == "cross" else name
     gate, source = 2 if mixer.is_gated else 1, mixer.input_dim or hidden
     yield linear("attention", f"{prefix}.q_proj", heads * size * gate, source, "column", bias=mixer.bias, fused="qkv")
-    # A layer that uses another's cache has projections all the same: in the checkpoint, and in vLLM's older releases.
+    # A layer that uses another's cache still has projections: in the checkpoint, and in older
+    # releases of vLLM.
     shared = {"heads": mixer.kv_heads, "bias": mixer.bias, "fused": "qkv"}
     yield linear("attention", f"{prefix}.k_proj", mixer.kv_heads * size, source, "kv", **shared)
     yield linear(
@@ -251,7 +252,7 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
 
 
 def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
-    """Layers for speculative decoding with what surrounds them, as the checkpoint has them."""
+    """Layers for speculative decoding with the modules around them, as in the checkpoint."""
     hidden, kind = shape.hidden_size, family.mtp
     for layer in shape.mtp:
         for tensor in layer_tensors(layer, hidden, family):

@@ -9,7 +9,7 @@ GIB = 2**30
 
 
 class Band(NamedTuple):
-    """Bytes: as little as it may be, as much as is expected, as much as it may be."""
+    """Bytes: lower bound, expected value, upper bound."""
 
     low: int
     expected: int
@@ -28,7 +28,7 @@ NOTHING = Band(0, 0, 0)
 
 
 def tried(size: int) -> int:
-    """Bytes that PyTorch asks a GPU for to hold a tensor of so many, as "Tried to allocate" states them.
+    """Bytes that PyTorch requests for a tensor of `size`, as in "Tried to allocate".
 
     Source: c10/cuda/CUDACachingAllocator.cpp, `get_allocation_size`.
     """

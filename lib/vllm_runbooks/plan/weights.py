@@ -33,7 +33,7 @@ Stored = tuple[tuple[ModelTensor, Format | None], ...]
 
 @dataclass(frozen=True)
 class Variant:
-    """Layers that are alike down to how each tensor is stored."""
+    """Layers with identical tensors and storage formats."""
 
     layers: tuple[int, ...]
     tensors: Stored
@@ -43,15 +43,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class TensorInventory:
-    """All tensors of a model, layers that are alike counted together."""
+    """All tensors of a model, identical layers counted together."""
 
     shape: Shape
     variants: tuple[Variant, ...]
     embedding: Stored
     head: Stored
-    """Empty where the embedding serves as head."""
+    """Empty if the embedding is also the head."""
     norm: ModelTensor | None
-    """Behind the last layer; None if there is none."""
+    """Norm after the last layer; None if there is none."""
     encoders: Stored
     mtp: Stored
     missing: tuple[str, ...] = ()
@@ -68,17 +68,18 @@ class TensorInventory:
 
     @property
     def last_norm(self) -> Stored:
-        """The norm behind the last layer, where there is one."""
+        """The norm after the last layer, if any."""
         return () if self.norm is None else ((self.norm, None),)
 
     def parameters(
         self, *, with_scales: bool = True, with_corrections: bool = True, with_mtp: bool = True
     ) -> int | None:
-        """Values that the checkpoint's files hold; None if unknown.
+        """Number of values in the checkpoint's files; None if unknown.
 
-        Of packed integers the weights before packing, of NVFP4 the bytes, are counted: so do published figures, some of
-        which leave out the scales, or the biases of the choice of experts, which are float32. Some checkpoints leave
-        out the layers for speculative decoding that their configuration names.
+        For packed integers the weights before packing are counted, for NVFP4 the bytes, as in
+        published figures. Some of those leave out the scales, or the biases of the choice of
+        experts, which are float32. Some checkpoints leave out the layers for speculative decoding
+        that their configuration names.
         """
         if self.missing:
             return None
@@ -92,7 +93,7 @@ class TensorInventory:
 
 
 _HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
-"""Fields whose absence leaves weights known."""
+"""Fields without which the weights are still known."""
 
 
 def _scale_count(form: Format, rows: int, columns: int) -> int:
@@ -109,7 +110,8 @@ def _stored(tensor: ModelTensor, form: Format | None, *, with_scales: bool) -> i
     weights = tensor.rows * tensor.columns
     scales = _scale_count(form, tensor.rows, tensor.columns) if with_scales else 0
     if form.strategy == "tensor":
-        # A scale without dimensions counts as none; a checkpoint with `activation_scheme` writes them as vectors.
+        # A scale without dimensions is not counted; a checkpoint with `activation_scheme` writes
+        # them as vectors.
         scales = 2 * form.vector_scales if with_scales else 0
     bias = tensor.rows if tensor.bias else 0
     if form.bits >= 8:
@@ -141,7 +143,7 @@ class _ModuleNames:
         self.words = {pattern for pattern in self.exact if "." not in pattern}
 
     def has(self, name: str) -> bool:
-        """Whether a module, by its name behind the root, is among them."""
+        """Whether the module of this name, without its root, is included."""
         if not (self.exact or self.starts or self.general):
             return False
         parts = name.split(".")
@@ -187,7 +189,7 @@ def _ropes(layer: Layer) -> tuple[Rope, ...]:
 
 
 def inventory(shape: Shape) -> TensorInventory:
-    """The tensors of a model; what keeps their sizes from being known is named."""
+    """Tensors of a model; facts that make their sizes unknown are named."""
     hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
     family = families().get(shape.text_type or "")
     missing = [name for name in shape.missing if name not in _HARMLESS]
@@ -262,7 +264,7 @@ def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
 
 
 _EXTRA_ROWS = {"mllama": 8}
-"""Rows of the embedding beyond the vocabulary: the tokens of pictures."""
+"""Rows of the embedding beyond the vocabulary, for image tokens."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +281,8 @@ class Ranks:
     encoder_data: bool = False
     """`--mm-encoder-tp-mode data`: each GPU has the whole encoder."""
     prefill: int = 1
-    """Prefill context parallel size: GPUs that read a prompt together and each have the weights, experts apart."""
+    """Prefill context parallel size: GPUs that process a prompt together, each with the weights but
+    only a part of the experts."""
 
     @property
     def cards(self) -> int:
@@ -287,7 +290,7 @@ class Ranks:
         return self.tensor * self.pipeline * self.data * self.prefill
 
     def stage(self, rank: int) -> int:
-        """The pipeline stage of a rank: tensor ranks count fastest, then those of a prompt, then stages."""
+        """Pipeline stage of a rank; ranks are ordered by stage, then prefill, then tensor rank."""
         return rank // (self.tensor * self.prefill) % self.pipeline
 
 
@@ -296,7 +299,7 @@ class Loaded:
     """Bytes of weights on one GPU of a pipeline stage after loading."""
 
     components: Mapping[str, int]
-    """"allocator" is what the allocator rounds up, "rotary" tables of cosines and sines."""
+    """"allocator" is the rounding of the allocator, "rotary" the rotary tables."""
     low: int
     expected: int
     high: int
@@ -335,7 +338,7 @@ def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, 
 
 
 _MULTIMODAL_ROWS = 4
-"""Times that a table for places in pictures is longer (mrope.py, `cache_max_position_num`)."""
+"""Factor on the length of a table with image positions (mrope.py, `cache_max_position_num`)."""
 
 
 def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
@@ -555,7 +558,7 @@ def _variant(variant: Variant, ranks: Ranks, how: _How) -> dict[str, int]:
 
 
 def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int:
-    """Buffers for a step's tokens that are made while loading."""
+    """Buffers for a step's tokens that are allocated at loading."""
     size = 0
     for encoder in shape.encoders or ():
         if has_encoder and encoder.family == "qwen3_vl":

@@ -97,7 +97,8 @@ class HttpReply:
 def harmless(text: str, key: str | None = None, most: int = _MAX_SAID) -> str:
     """A server's text in one short line, without the key and other secrets."""
     if key:
-        # First of all, and in the whole: what is cut or joined later could let a part of it stand.
+        # Before everything else, and on the whole text: cutting or joining could leave a part of
+        # it.
         for form in _forms(key):
             text = text.replace(form, _HIDDEN)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[:_MAX_READ]).split())
@@ -214,7 +215,7 @@ class HttpClient:
             reason = reason_of(error) if plain is None else "no-http"
             raise Unanswered(f"{path}: {why(error)}", reason) from None
         except ValueError:
-            # A key with a line end, say; the error itself would quote it.
+            # For example a key with a line end; the error itself would quote it.
             message = f"{path}: the request cannot be sent; check that the key is one line of ASCII characters"
             raise Unanswered(message, "key-refused" if self.target.key else "no-http") from None
         finally:

@@ -31,10 +31,10 @@ def observation(evidence: Evidence) -> Observation:
 
 
 def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
-    """A running server judged by what was observed of it, recorded or live; `gpus` names its cards, as for `cards`.
+    """Check a running server by its recorded or live observation; `gpus` as for `cards`.
 
     Raises:
-        InputError: the evidence is no such record, or as `cards`.
+        InputError: The evidence is not an observation, or as for `cards`.
     """
     from vllm_runbooks.probe import vitals
 

@@ -76,8 +76,7 @@ class HealthChecker:
         self.status = 0
         """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
-        """What a model without text output makes."""
-        self._patience_s, self._first_s = patience_s, patience_s if first_s is None else first_s
+        """Output of a model without text output."""
         self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[HealthCheck]:

@@ -45,7 +45,7 @@ class ProbeLoad:
 
 @dataclass
 class _LoadSamples:
-    """What the workers saw; each list is appended to under the lock of the interpreter alone."""
+    """Results of the workers; each list is appended to under the interpreter's lock only."""
 
     sent: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _LoadSamples:
 
 class Loading:
     def __init__(self, target: Target, model: str, load: ProbeLoad, *, patience_s: float) -> None:
-        """A load that starts on entry; each request is given up after `patience_s`."""
+        """A load that starts on entry; each request has a timeout of `patience_s`."""
         self.load = load
         self._asking, self._model = HttpClient(target, patience_s), model
         self._seen, self._stop = _LoadSamples(), threading.Event()

@@ -159,8 +159,9 @@ class _Sampling:
         every = min(every, loading.load.seconds / (FEWEST + 1))
         try:
             with loading:
-                # The first reading is made when the workers are at work, and the last before they stop: in between the
-                # load is the same. vLLM sets its gauges when a step ends, and a first step may take its time.
+                # The first sample is taken when the workers are active, and the last before they
+                # stop, so that the load is constant in between. vLLM sets its gauges when a step
+                # ends, and a first step may take its time.
                 loading.until_first_token()
                 time.sleep(min(every, loading.left_s))
                 while loading.left_s > 0:

@@ -38,7 +38,7 @@ class MetricPoint:
 
 @dataclass(frozen=True)
 class Sample:
-    """What /metrics said at one moment; of the moments between first and last histograms are left out."""
+    """Sample of /metrics at one timestamp; only the first and last have histograms."""
 
     at_s: float
     points: tuple[MetricPoint, ...]
@@ -80,7 +80,7 @@ class LoadMeasurement:
 
 @dataclass(frozen=True)
 class LogSummary:
-    """What the server's log came to."""
+    """Summary of the server's log."""
 
     files: tuple[str, ...]
     outcome: Outcome
@@ -90,7 +90,7 @@ class LogSummary:
 
 @dataclass(frozen=True)
 class GpuUsage:
-    """A card of the host that the probe ran on."""
+    """A GPU of the probe's host."""
 
     index: int
     name: str | None
@@ -101,12 +101,12 @@ class GpuUsage:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a probe saw of a server: the file `probe.json` of a case."""
+    """Observations of a server by a probe: the file `probe.json` of a case."""
 
     kind: str
     """"probe"."""
     timestamp: str
-    """Start, as 2026-01-31T12:00:00Z."""
+    """Start time, as 2026-01-31T12:00:00Z."""
     address: str
     """Address without secrets."""
     seconds: float
@@ -127,7 +127,7 @@ class Observation:
     """Redacted launch command."""
     gpus: tuple[GpuUsage, ...] = ()
     notes: tuple[str, ...] = ()
-    """What could not be observed, and why."""
+    """Missing observations, with the reasons."""
 
 
 # What it comes to
@@ -135,7 +135,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Proof:
-    """The rung or the figure that shows a condition."""
+    """The health check or the figure that shows a condition."""
 
     health_check: str | None
     fact: str | None
@@ -145,7 +145,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class ServingFinding:
-    """A condition that holds."""
+    """A condition that is true."""
 
     id: str
     title: str
@@ -173,7 +173,7 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class Health:
-    """A running server judged: what `probe --format json` prints."""
+    """State of a running server: output of `probe --format json`."""
 
     kind: str
     verdict: Verdict

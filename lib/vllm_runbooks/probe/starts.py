@@ -19,10 +19,10 @@ class LaunchResult(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that is looked at before a start."""
+    """A check before a launch."""
 
     name: str
-    """"command", "plan", "port", "model", "memory" or "lock"; "nodes" of a start over several."""
+    """"command", "plan", "port", "model", "memory" or "lock"; "nodes" for a multi-node launch."""
     result: LaunchResult
     message: str
     """One line: result and fix."""
@@ -54,7 +54,7 @@ def first_failure(checks: Iterable[HealthCheck]) -> HealthCheck | None:
 
 @dataclass(frozen=True)
 class LaunchEvent:
-    """Something that the guard saw and the server's log cannot say."""
+    """An event that the supervisor observed and the server's log cannot show."""
 
     at_s: float
     kind: str
@@ -68,7 +68,7 @@ class LaunchEvent:
 
 @dataclass(frozen=True)
 class LaunchChange:
-    """What a further try does differently, and what that costs."""
+    """A difference of a further attempt, and its cost."""
 
     reason: str
     title: str
@@ -79,7 +79,7 @@ class LaunchChange:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a small load on a server that was ready showed, as vLLM's own `vllm bench serve` told it."""
+    """Result of a small load on a ready server, as reported by vLLM's `vllm bench serve`."""
 
     command: str
     status: int | None
@@ -99,7 +99,7 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """A phase of a start, as its log was seen to reach it."""
+    """Startup phase of a launch, with the time at which its log reached it."""
 
     name: str
     at_s: float
@@ -109,7 +109,7 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of the server."""
+    """One launch attempt of the server."""
 
     number: int
     command: str
@@ -136,12 +136,12 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Printed:
-    """A line that a release prints where a layout took effect, and whether a log holds it."""
+    """Line that a release prints when a layout takes effect, and whether a log has it."""
 
     what: str
     text: str
     source: str
-    """Its place in vLLM's source."""
+    """Location in vLLM's source."""
     wanted: int | None
     """Expected count; None for at least one."""
     times: int
@@ -151,7 +151,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A guarded start: what `serve --format json` prints when it has ended."""
+    """A supervised launch: output of `serve --format json` when it has ended."""
 
     id: str
     """Tag of its processes."""
@@ -169,7 +169,7 @@ class Guarded:
     server_cpu_s: float | None = None
     """CPU seconds of the server until ready."""
     notes: tuple[str, ...] = field(default=())
-    """What could not be checked, and why."""
+    """Checks that could not run, with the reasons."""
 
     @property
     def last(self) -> Attempt | None:
@@ -184,7 +184,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Copies of one server, started together behind a proxy."""
+    """Copies of one server, launched together behind a proxy."""
 
     servers: tuple[Guarded, ...]
     proxy: str

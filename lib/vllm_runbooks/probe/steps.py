@@ -1,4 +1,4 @@
-"""The steps of the runbook on a running server: what is wrong, the fix, the health checks, the load, what is next."""
+"""Steps of the runbook on a running server: problems, fix, health checks, load, next action."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vllm_runbooks.probe.vitals import shown
 
 
 def problems(health: Health) -> list[StepText]:
-    """Each problem with its proof, what follows and what to do first; hints by their titles."""
-    found = [
+    """Each problem with its proof, consequence and first action; hints are only in the evidence."""
+    return [
         StepText(f"{finding.title}: {_proof(finding)}", finding.explanation, finding.do_first)
         for finding in health.findings
         if finding.severity is not Severity.HINT
@@ -29,7 +29,7 @@ def _proof(finding: ServingFinding) -> str:
 
 
 def fixes(health: Health) -> list[StepText]:
-    """Each fix of the cause with its cost and its command, the first one first; without one, why there is none."""
+    """Each fix of the cause with its cost and command, best first; without one, the reason."""
     cause = health.cause
     if cause is None:
         return []
@@ -75,7 +75,7 @@ def load(health: Health, serving: Serving) -> StepText | None:
 
 
 def following(health: Health) -> StepText:
-    """What to do after this check."""
+    """Next action after this check."""
     cause = health.cause
     if cause is None:
         return StepText(

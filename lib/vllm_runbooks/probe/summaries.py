@@ -1,4 +1,4 @@
-"""The summary of a running server: its state, what is wrong with the proof, the first fix, the load."""
+"""Summary of a running server: its state, the problem with its proof, the first fix, the load."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _about(health: Health) -> Iterator[str]:
 
 
 def _healthy(health: Health, serving: Serving) -> Iterator[str]:
-    """What was answered, and what the server's metrics say of its load."""
+    """Answered requests, and load by the server's metrics."""
     passed = [check for check in health.observation.health_checks if check.result is LaunchResult.PASSED]
     took = next((check.seconds for check in passed if check.name == "token"), None)
     if took is not None:

@@ -166,7 +166,7 @@ def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
     except (EOFError, OSError, zlib.error, getattr(packing, "LZMAError", EOFError)) as error:
         if not total or getattr(error, "errno", None):
             raise InputError(f"{where}: cannot be unpacked: {error}; use a complete file") from None
-        # A log that was cut off while it was packed: what is there is read.
+        # A log that was truncated while it was packed: read the existing part.
 
 
 def _filled(file: IO[bytes]) -> bytes:
@@ -232,7 +232,7 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
 
 
 def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[bytes]:
-    """Yield what arrives until the writer has ended as well, and an empty block for each pause."""
+    """Yield data until the writer has ended as well, and an empty block for each pause."""
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     until = float("inf")
     while time.monotonic() < until and interrupts() < 2:
@@ -305,7 +305,7 @@ def _once(name: str, pieces: Iterator[str]) -> Document:
 
 
 def _first(pieces: Iterator[str]) -> str:
-    """First piece that is not blank, with what precedes it."""
+    """First non-blank piece, with the preceding text."""
     blank = ""
     for piece in pieces:
         if piece and not piece.isspace():
@@ -335,7 +335,7 @@ def _piped(path: Path) -> IO[bytes]:
 
 
 def _path(name: str | Path) -> Path:
-    """Path of a name; a whole pasted text is none."""
+    """Path of a name; None for a whole pasted text."""
     try:
         path = Path(name).expanduser()
         path.stat()

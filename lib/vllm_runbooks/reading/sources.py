@@ -111,7 +111,10 @@ def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
 
 
 def read_beside(folder: Path, name: str) -> str | None:
-    """Text of a plain, small config file in a script's own folder, as somebody else may have named it; else None."""
+    """Text of a small plain config file in a script's folder, whose name may be untrusted.
+
+    Else None.
+    """
     relative = Path(name)
     if relative.drive or relative.root or ".." in relative.parts:
         return None

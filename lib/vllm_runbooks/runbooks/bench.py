@@ -1,6 +1,7 @@
-"""Execute runs on this host, one after the other, and end all their processes.
+"""Execute runs on this host, one after another, and stop all their processes.
 
-A bench has a worker (`worker`). A case without a runbook is checked by a process of its own: this module as a program.
+A bench has a worker (`worker`). A case without a runbook is checked by a separate process: this
+module as a program.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
 
 
 class Gate:
-    """Closed once to start no more processes."""
+    """Closed to prevent new processes."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -126,7 +127,8 @@ class Bench:
         if worker is None:
             return
         with contextlib.suppress(OSError, ValueError):
-            # The pipe's end says nothing by itself: a worker whose caller dies sees just that, and cleans up.
+            # Closing the pipe is not a message: a worker whose caller dies sees the same, and
+            # cleans up.
             worker.communicate("\n", timeout=_GRACE_S)
         if worker.poll() is None:
             worker.kill()
@@ -148,7 +150,7 @@ def _started(words: list[str], tag: str, stdin: int, stderr: int | IO[bytes]) ->
 
 def verdict_alone(folder: str) -> dict[str, Any]:
     """Check a case without a runbook; return a worker's answer."""
-    # The core loads slowly, and whoever hands out the runs needs none of it.
+    # Lazy, because the core loads slowly and the process that distributes runs does not need it.
     from vllm_runbooks.reading import sources
     from vllm_runbooks.runbooks import cases
 

@@ -28,7 +28,10 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(CaseFile)
 
 
 def read_case(path: Path, where: str | None = None) -> Case:
-    """Read a case's `case.yaml` and the claims beside it; raises CatalogError with every problem, one a line."""
+    """Read a case's `case.yaml` and its claims.
+
+    Raises CatalogError with every problem, one per line.
+    """
     where = where or f"{path.parent.name}/{path.name}"
     data = read_yaml(path, where)
     authored, problems = parsed(ADAPTER, data)

@@ -1,4 +1,4 @@
-"""What changed since the last run into the same folder, case by case."""
+"""Changes since the last run into the same folder, case by case."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunChange(StrEnum):
 
 
 def keep_previous(folder: Path) -> None:
-    """Store what the folder's results say of each case before they are overwritten.
+    """Store the folder's results of each case before they are overwritten.
 
     A case that the last run did not finish keeps its earlier result.
     """
@@ -48,7 +48,7 @@ def keep_previous(folder: Path) -> None:
 
 
 def previous_runs(folder: Path) -> dict[RunKey, Mapping[str, Any]]:
-    """The last judged result of each case, as `keep_previous` stored it; empty for a new folder."""
+    """Last results with a verdict, as stored by `keep_previous`; empty for a new folder."""
     runs = ((_key(run), run) for run in _runs(_read(folder / _PREVIOUS)))
     return {key: run for key, run in runs if key is not None}
 

@@ -86,7 +86,7 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
         except InputError as error:
             raise InputError(f"{runbook.id}: parameter {name}: {error}") from None
     if "live" in declared and bound.get("live", declared["live"].default) is not True:
-        # At its default a parameter says nothing: a form hands over all of them.
+        # A parameter with its default value is ignored: a form submits all of them.
         idle = [
             name
             for name, value in bound.items()

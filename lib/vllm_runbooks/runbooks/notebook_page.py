@@ -85,7 +85,7 @@ def _apart_from_title(cells: Sequence[Mapping[str, Any]]) -> tuple[str, list[Map
 
 
 def _summary(sections: Sequence[tuple[Mapping[str, Any], str]]) -> tuple[int, int]:
-    """Start and end of the first cell with an output, with the heading above it; none if there is no such cell."""
+    """Range of the first cell with an output and its heading; (0, 0) if there is none."""
     first = next((n for n, (cell, _) in enumerate(sections) if cell.get("outputs")), None)
     if first is None:
         return 0, 0
@@ -110,7 +110,7 @@ def _folded(name: str, html: str) -> str:
 
 
 def _values(notebook: Mapping[str, Any]) -> Iterator[tuple[str, object, object, str]]:
-    """Each declared parameter: name, value of this run, default and help."""
+    """Each declared parameter: name, value in this run, default and help."""
     metadata = notebook.get("metadata")
     papermill = metadata.get("papermill") if isinstance(metadata, dict) else None
     parameters = papermill.get("parameters") if isinstance(papermill, dict) else None

@@ -64,7 +64,7 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
         if not is_inventoried:
             return PackedGpus(named=_by_name(host_loading.cards(spec)))
         snapshot = inventory.collect()
-        inventories.cards(snapshot, catalog.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
+        inventories.cards(snapshot, catalog.specs(), LOCAL)  # report missing GPUs now, not to the pack's reader
         return PackedGpus(inventory=snapshot, is_of_start=True)
     if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
@@ -286,7 +286,7 @@ class _Packing:
 
 
 def _ends(pieces: Iterable[str], most: int) -> tuple[str, Gap | None]:
-    """The beginning and the end of a text, in whole lines; a line between them says how much was left out."""
+    """Beginning and end of a text, in whole lines, around a line with the omitted amount."""
     kept, step = OutputBuffer(most // 4, most - most // 4), max(most // 64, 1)
     for piece in pieces:
         for at in range(0, len(piece), step):

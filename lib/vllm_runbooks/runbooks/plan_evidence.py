@@ -130,7 +130,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 
 def on_cards(request: PlanningRequest, count: int) -> PlanningRequest:
-    """The same question for so many GPUs like the first, in any layout."""
+    """The same question for `count` GPUs like the first, in any layout."""
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
     return replace(request, cards=(request.cards[0],) * count, options=options)
 
@@ -192,7 +192,7 @@ def write(
     return RenderedView.said(f"Written: {', '.join(map(str, written))}.")
 
 
-# ---- the starts of a log
+# ---- the launches of a log
 
 
 def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
@@ -201,7 +201,10 @@ def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
 
 
 def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> PlanningRequest | str:
-    """A launch of a log as a question, by number from 1, 0 for the last; else what is missing."""
+    """A launch of a log as a question; else the missing input.
+
+    `number` counts from 1; 0 is the last launch.
+    """
     answer = diagnosing.diagnose(evidence, start=number)
     every = diagnosing.read(evidence)
     if not every:
@@ -220,7 +223,7 @@ def given(start: ServerRun) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def planned(request: PlanningRequest | str) -> Plan | str:
-    """The plan of a question; else what is missing."""
+    """The plan of a question; else the missing input."""
     if isinstance(request, str):
         return request
     try:
@@ -230,7 +233,7 @@ def planned(request: PlanningRequest | str) -> Plan | str:
 
 
 def budget(request: PlanningRequest | str) -> Budget | str:
-    """Its memory in bytes, with the encoder's profile; else what is missing."""
+    """The budget in bytes, with the encoder's profile; else the missing input."""
     if isinstance(request, str):
         return request
     settings = plan_requests.settings(request)
@@ -241,7 +244,7 @@ def budget(request: PlanningRequest | str) -> Budget | str:
 
 
 def ways_out(request: PlanningRequest | str) -> tuple[WayOut, ...] | str:
-    """The smallest changes that fit, the cheapest first; else what is missing."""
+    """The smallest changes that fit, the cheapest first; else the missing input."""
     if isinstance(request, str):
         return request
     return inverse.ways_out(
@@ -255,7 +258,7 @@ def ways_out(request: PlanningRequest | str) -> tuple[WayOut, ...] | str:
 
 
 def layouts(request: PlanningRequest | str, count: int | None = None) -> Layouts | str:
-    """All layouts for the GPUs, or for so many like the first; else what is missing."""
+    """All layouts for the GPUs, or for `count` like the first; else the missing input."""
     if isinstance(request, str):
         return request
     try:

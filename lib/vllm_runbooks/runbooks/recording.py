@@ -106,7 +106,7 @@ def record_health(folder: Path, health: Health) -> Case:
     """Record an observation as a case that expects its current findings."""
     check_folder(folder)
     path = folder.absolute()
-    # What the document's end tells of a secret is used for its beginning as well.
+    # Twice, so that secrets found at the end of the document are replaced at its beginning, too.
     seen = redact_record(redact_record(health.observation))
     cause = health.cause
     about = f"{health.observation.model or 'a server'}, vLLM {health.vllm.version or 'unknown'}"
@@ -290,7 +290,7 @@ def _write(
                 runbooks=_runbooks([_expected(expect)] if expect else [f.symptom for f in answer.findings]),
             )
             store(part / "case.yaml", _case_yaml(case, head=_FOUND if expect is None else _TOLD))
-            # As it will be read: what the file cannot say is noticed here.
+            # Read it back, to notice what the file format cannot express.
             read = _load(part)
             verdict = diagnosing.verdict(answer, replace(evidence, case=read))
         if only_copy:

@@ -120,7 +120,7 @@ def _report_row(
 
 
 def _write_page(path: Path, run: Mapping[str, Any], links: Mapping[str, str]) -> EvidencePage | None:
-    """Write a notebook's page beside it; None if it is no notebook."""
+    """Write a notebook's page next to it; None if it is not a notebook."""
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         html = render_notebook(notebook, run, links)
@@ -260,7 +260,7 @@ def _counts(rows: Iterable[_ReportRow]) -> list[tuple[CheckState, int]]:
 
 
 def _changes(rows: Sequence[_ReportRow], previous: Mapping[RunKey, Mapping[str, Any]]) -> str:
-    """What changed since the last run, each number a link to its rows."""
+    """Changes since the last run, each number a link to its rows."""
     if not any(is_comparable(entry.run) for entry in rows):
         return ""
     began = compared_since([entry.run for entry in rows], previous)

@@ -1,4 +1,4 @@
-"""The cells of an executed runbook that a page shows: steps with nothing to say are left out, the rest is numbered."""
+"""Cells of an executed runbook to show on a page: without empty steps, sections renumbered."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Cell = Mapping[str, Any]
 
 
 def shown_cells(cells: Iterable[Cell]) -> list[dict[str, Any]]:
-    """The cells without outputs that only say that there is nothing, and without sections that show nothing else.
+    """Cells without empty outputs, and without sections that have nothing else.
 
-    A section begins with a Markdown cell whose first line is a heading, and ends before the next of its level or above.
-    Numbers of headings ("## 2. Memory") are given anew.
+    A section begins with a Markdown cell whose first line is a heading, and ends before the next of
+    its level or above. Numbers of headings ("## 2. Memory") are renewed.
     """
     cleaned = [_without_nothing(cell) for cell in cells]
     levels = [_level(cell) for cell in cleaned]

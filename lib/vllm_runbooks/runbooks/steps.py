@@ -1,8 +1,8 @@
-"""Resumable steps of a run: each stores its result as JSON, which is read instead of doing it again.
+"""Resumable steps of a run: each stores its result as JSON, which is read instead of repeating it.
 
-    started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
+started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
 
-A resumed run executes every cell in a new kernel; steps that are done return their records.
+A resumed run executes every cell in a new kernel; completed steps return their records.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class RunbookRequest:
     """Checked and typed by `notebook.bind`."""
     timeout_s: float = 600.0
     refused: str | None = None
-    """Why the run cannot start."""
+    """Reason why the run cannot start."""
     is_alone: bool = False
     is_resumed: bool = False
     """Whether results of earlier steps are reused."""
@@ -77,7 +77,7 @@ class RunExecutor(Protocol):
     """Executes the runs of a suite."""
 
     def begin(self, suite: Suite) -> int:
-        """Start taking runs off `suite.waiting`; return how often `suite.through` will be called."""
+        """Start to process `suite.waiting`; return how often `suite.through` will be called."""
 
     def stop(self) -> None:
         """End all runs; the suite's gate is closed."""
@@ -121,7 +121,7 @@ class Suite:
         self.events: SimpleQueue[tuple[int, RunResult | None] | int] = SimpleQueue()
         self.gate = Gate()
         self.nodes: Sequence[NodePart] = ()
-        """Nodes that take part; none on this host."""
+        """Participating nodes; none on this host."""
         self.unsaved: NotStoredError | None = None
         self._progress = progress or (lambda _request, _result: None)
 
@@ -141,7 +141,7 @@ class Suite:
                 executor.stop()
                 executor.join()
                 shutil.rmtree(self.runtime, ignore_errors=True)
-        # Keep what was judged between a signal and the end of the slots.
+        # Keep results that arrived between a signal and the end of the slots.
         with contextlib.suppress(Empty):
             while True:
                 event = self.events.get_nowait()
@@ -180,7 +180,7 @@ class Suite:
         request = self.requests[index]
         result = _checked_result(request, answer)
         if self.gate.is_closed and result.verdict is Verdict.ERROR:
-            # The kernel was ended by us: that is no error of the run.
+            # We stopped the kernel ourselves: this is not an error of the run.
             result = _result(request, Verdict.INTERRUPTED, "interrupted")
         final = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
         self.events.put((index, final))
@@ -192,7 +192,7 @@ class Suite:
         return (self.out / self.outputs[index]).with_suffix(".steps")
 
     def stop(self) -> None:
-        """Start no more runs and end every process of this suite."""
+        """Start no more runs and kill every process of this suite."""
         self.gate.close()
         sweep(self.id)
 
@@ -232,7 +232,7 @@ class Suite:
             try:
                 event = self.events.get(timeout=_TICK_S)
             except Empty:
-                continue  # a signal to another thread, or just before the wait, wakes nobody
+                continue  # a signal to another thread, or just before the wait, does not wake it
             if event == self._THROUGH:
                 parts -= 1
             elif isinstance(event, int):
@@ -308,7 +308,7 @@ def _work(suite: Suite, name: str) -> None:
 
 
 def refusal(request: RunbookRequest) -> dict[str, Any] | None:
-    """The answer to a run that cannot be started."""
+    """Result of a run that cannot be started."""
     return None if request.refused is None else {"reason": request.refused, "refused": True}
 
 

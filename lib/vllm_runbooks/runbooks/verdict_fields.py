@@ -16,7 +16,7 @@ NO_RUNBOOK = "(no runbook)"
 
 
 class CheckState(StrEnum):
-    """What the check of a diagnosis came to, most urgent first."""
+    """Result of checking a diagnosis, most urgent first."""
 
     NOT_AS_EXPECTED = "not as expected"
     PROBLEM_FOUND = "problem found"
@@ -38,7 +38,7 @@ class VerdictFields:
     symptom: str
     check: CheckState
     detail: str
-    """What differs, why there is no verdict, or what the check rests on."""
+    """The difference, the reason for a missing verdict, or the basis of the check."""
 
 
 _NO_EXPECTATION = "no expectation recorded"

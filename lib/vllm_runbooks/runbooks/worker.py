@@ -28,7 +28,7 @@ from vllm_runbooks.runbooks.notebook import cells_to_step, read_verdict
 
 _START_S = 60
 _SAVE_EVERY_S = 1.0
-# sun_path holds 104 bytes on macOS and the BSDs, 108 on Linux, its final NUL included.
+# sun_path has 104 bytes on macOS and the BSDs, 108 on Linux, including the final NUL.
 SOCKET_PATH_MAX = 103
 
 
@@ -63,8 +63,8 @@ def work(runtime: str) -> None:
     adopt_orphans()
     orders: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
-    # Where JupyterLab is installed, jsonschema makes a parser of international addresses as it is imported: two seconds
-    # of each start for a check that no notebook asks for.
+    # If JupyterLab is installed, jsonschema builds a parser of international addresses on import:
+    # two seconds per start for a check that notebooks do not need.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill  # noqa: F401 - while the caller prepares the first order
 
@@ -82,7 +82,8 @@ def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
         orders.put(line.strip())
         if not line.strip():
             return
-    # The caller is gone without having ended this worker: the guard ends it; without a guard this does.
+    # The caller has died without stopping this worker: the guard stops it; without a guard this
+    # does.
     sweep(os.environ[TAG].split(":")[-1], root=os.getpid())
     os._exit(1)
 
@@ -283,7 +284,7 @@ def _redact_value(value: Any, key: str = "") -> Any:
     if isinstance(value, str):
         value = redact_text(value)
         if "\n" not in value and len(value) < 4096:
-            # A password alone has no mark; its name beside it tells.
+            # A password alone has no pattern; its name next to it identifies it.
             named = redact_text(f"{key}={value}")
             value = named.removeprefix(f"{key}=") if named.startswith(f"{key}=") else value
         return value

@@ -16,7 +16,7 @@ from vllm_runbooks.core.files import store
 class RunbookFolder(NamedTuple):
     folder: Path
     said: str
-    """What was copied; empty if the runbooks are opened in place."""
+    """Message about copied files; empty if the runbooks are opened in place."""
 
 
 def workspace(folder: Path | None = None) -> RunbookFolder:

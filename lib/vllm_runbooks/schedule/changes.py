@@ -42,7 +42,7 @@ def compare(
         before: The standing before.
         judged: The parts of the run.
         job: Name of the job.
-        at: When the run began (UTC).
+        at: Start of the run (UTC).
         host: Name of this host.
         folder: Folder of the run.
     """

@@ -116,9 +116,9 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]] = 
     "Missed": (lambda value: value in list(Missed), Missed, f"must be one of {', '.join(Missed)}"),
     "Overlap": (lambda value: value in list(Overlap), Overlap, f"must be one of {', '.join(Overlap)}"),
 }
-"""By type of a field the check of its value, its conversion, and the message for another value.
+"""Check of a field by its type, its conversion, and the message for an invalid value.
 
-Written by hand, as a wake-up every few minutes should not load the catalog's validation.
+Written manually, because a wake-up every few minutes should not load the catalog's validation.
 """
 
 
@@ -193,7 +193,7 @@ def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _metrics(name: str) -> str | None:
-    """Where a job writes its metrics, if its file can be read."""
+    """File for a job's metrics, if the job's file can be read."""
     from vllm_runbooks.catalog.authored.located import plain, read_yaml
 
     file = path(name)

@@ -1,7 +1,8 @@
-"""What is due, decided from the plan, the clock and the history alone.
+"""Determine due runs from the plan, the clock and the history alone.
 
-The policy, a table in `docs/scheduling.md`: of the planned times that are not covered yet, the latest may be run; all
-others have passed. An entry of the job covers its planned time and all earlier ones.
+The policy, a table in `docs/scheduling.md`: of the planned times that are not covered yet, the
+latest may be run; all others have passed. An entry of the job covers its planned time and all
+earlier ones.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ stamp, moment = moments.stamp, moments.moment
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now."""
+    """Decision for the current wake-up."""
 
     run: datetime | None
     """The planned time for which the job runs."""
@@ -81,7 +82,7 @@ def decide(
         return Decision(None, (), f"{stamp(latest)} is waiting for the previous run to end", following, is_waiting=True)
     overlapped: tuple[MissedTime, ...] = ()
     if job.overlap is Overlap.SKIP:
-        # Whoever wakes us may have waited for the end of the run, as systemd does.
+        # The wake-up may have waited for the end of the run, as with systemd.
         until = now if is_running else free_since if free_since is not None and free_since <= now else since
         during, due = [at for at in due if at <= until], [at for at in due if at > until]
         reason = "the previous run was still active"

@@ -14,7 +14,7 @@ from vllm_runbooks.core.records import Verdict
 
 
 class Missed(StrEnum):
-    """What to do about a planned time without a wake-up."""
+    """Action for a planned time without a wake-up."""
 
     RUN = "run"
     """One run replaces all of them, if the last of them is not older than the grace period."""
@@ -23,7 +23,7 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What to do about a planned time while the job's last run continues."""
+    """Action for a planned time while the job's last run continues."""
 
     SKIP = "skip"
     WAIT = "wait"
@@ -57,7 +57,7 @@ class ScheduledJob:
     metrics: str | None = None
     """Text file for the collector of Prometheus' node exporter."""
     out: str | None = None
-    """Folder in which every run gets its own; None: in the user's state folder."""
+    """Folder in which every run gets its own; None for the user's state folder."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class StatusChange:
     """A reported change: a regression, or the recovery."""
 
     id: str
-    """The same however often it is sent."""
+    """Constant over repeated deliveries."""
     event: str
     """"worse" or "recovered"."""
     at: str

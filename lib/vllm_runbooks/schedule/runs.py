@@ -1,4 +1,4 @@
-"""A run of a job: a process with a timeout, judged by the verdicts that it wrote, not by its end alone."""
+"""A run of a job: a process with a timeout; its verdicts count, not only its exit status."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, 
     began, stamp = time.monotonic(), moments.now()
     output = _output_of(job)
     before = _mark(output)
-    # Whoever is told is no business of what is run, which may print its environment.
+    # The run may print its environment, so it does not get the webhook.
     inherited = {name: value for name, value in environment.items() if name != job.webhook_env}
 
     def told() -> HistoryEntry | None:
@@ -191,8 +191,8 @@ def _whole(
     output: Path | None,
     *,
     read_entry: Callable[[], HistoryEntry | None],
-) -> list[CheckedPart]:
-    """The part for the exit status, if it says something else than the other parts."""
+) -> list[JudgedPart]:
+    """The part for the exit status, if it differs from the other parts."""
     if job.command[0] == "probe":
         return [_probed(job, status, into, read_entry())]
     if job.command[0] == jobs.PAPERMILL:

@@ -1,6 +1,7 @@
-"""Timers that wake us: systemd units and a crontab line.
+"""Timers for wake-ups: systemd units and a crontab line.
 
-Both start `schedule wake NAME` every few minutes, which decides what is due and reads the job's secrets itself.
+Both run `schedule wake NAME` every few minutes, which determines due runs and reads the job's
+secrets itself.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def read(name: str) -> dict[str, str]:
 
 
 def _parsed(line: str) -> tuple[str | None, str]:
-    """Name and value of a line; or no name and what is wrong."""
+    """Name and value of a line; or no name and the problem."""
     variable, sign, value = line.partition("=")
     value = value.strip()
     if not sign or not jobs.VARIABLE.fullmatch(variable):

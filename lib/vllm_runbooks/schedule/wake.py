@@ -62,7 +62,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
                     f"{job.name}: another wake-up has been running for {_DECIDING_S:g} s; check its process"
                 )
             is_running = not stack.enter_context(_lock(job.name, "running"))
-            # Of no other command: whoever began something tells its interruption.
+            # Only of this command: other commands report their own interruptions.
             kept.interrupted(kind=WAKE, job=job.name)
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
             standing = _standing(entries)
@@ -76,7 +76,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
                 at,
                 [str(entry.inputs["planned"]) for entry in entries if "planned" in entry.inputs],
                 is_running=is_running,
-                # Of a run that ended without a word nobody knows when that was.
+                # The end of a run without a result is unknown.
                 free_since=policy.moment(standing.last_run or "") if standing.seconds is not None else None,
             )
             id_ = None
@@ -178,7 +178,7 @@ def _standing(entries: list[HistoryEntry]) -> JobStanding:
 def _interrupted(
     job: ScheduledJob, kept: History, entries: list[HistoryEntry], standing: JobStanding, at: datetime
 ) -> tuple[JobStanding, tuple[str, ...], StatusChange | None]:
-    """End runs that ended unseen: nobody holds the lock of the job any more."""
+    """End entries of runs that ended without a result: the lock of the job is free."""
     planned_times, change = [], None
     for entry in reversed(entries):
         if entry.inputs.get("action") != "run" or entry.results.get("standing"):

@@ -17,26 +17,26 @@ class Reply:
     body: bytes
     """Body of an answer with a status below 300, as far as requested."""
     again_s: float
-    """Seconds after which the server wants to be asked again; 0 if it does not say."""
+    """Seconds after which to retry, according to the server; 0 if not given."""
 
 
 class NoReplyError(Exception):
-    """No answer came; the text says why, and never quotes the address, which may be a secret."""
+    """No answer; the message has the reason, and never the address, which may be a secret."""
 
 
 def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, within_s: float, most: int) -> Reply:
-    """Send a request. A redirection is not followed: keys for one address go to no other.
+    """Send a request. Redirects are not followed, so that keys only reach their address.
 
     Args:
         method: HTTP method.
         url: A checked address of http or https.
         body: Body of the request.
-        headers: Headers besides the usual ones.
-        within_s: Timeout in seconds from the look-up of the name to the last byte.
-        most: Most bytes of the answer's body.
+        headers: Headers in addition to the usual ones.
+        within_s: Timeout in seconds from the name look-up to the last byte.
+        most: Maximum bytes of the answer's body.
 
     Raises:
-        NoReplyError: no answer came, or not in time.
+        NoReplyError: There was no answer, or not in time.
     """
     future: Future[Reply] = Future()
 
@@ -46,7 +46,7 @@ def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             future.set_exception(error)
 
-    # A time limit of a socket is one of each reading; a thread that is left behind ends with this process.
+    # A socket's timeout applies to each read; an abandoned thread ends with this process.
     threading.Thread(target=exchange, daemon=True).start()
     from http.client import HTTPException
 

@@ -27,7 +27,8 @@ _SAME_FAILURES = 5
 Say = Callable[[str], None]
 Look = Callable[[Run, Mapping[int, progress.Sight], float], list[LaunchEvent]]
 Proof = Callable[[Callable[[], bool]], LoadResult | None]
-"""What to do with a ready server, in a thread, after which it is ended; called with a test whether it is gone."""
+"""Action on a ready server, in a thread, after which the server is stopped; receives a test whether
+the server has ended."""
 _PROOF_ENDS_S = 15.0
 
 
@@ -75,7 +76,7 @@ class LaunchRunner:
     proof: Proof | None = None
     is_cancelled: Callable[[], bool] = lambda: False
     launch: Callable[[], AbstractContextManager[Run]] | None = None
-    """Launches it on other hosts; it is ended if a rank is gone."""
+    """Launches it on other hosts; it is stopped if a rank is lost."""
 
     def __post_init__(self) -> None:
         self.ran = LaunchOutcome()
@@ -172,7 +173,7 @@ class LaunchRunner:
         running.stop(signal.SIGTERM, f"was stopped: {why}")
 
     def _take_failure(self, running: Run, failed: HealthCheck, now: float) -> None:
-        """Retry: a server that starts up answers 503 or closes the connection; but not forever."""
+        """Retry: a server during startup answers 503 or closes the connection; but not forever."""
         self._climb_at = now + 2 * self.limits.look_s
         failure = (failed.name, failed.message)
         self._same = self._same + 1 if failure == self._failed else 1
@@ -247,6 +248,6 @@ class _HealthRun(threading.Thread):
         try:
             for check in health_checks.climb(self._server, patience_s=self._patience_s):
                 self.checks.append(check)
-        except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
+        except Exception as error:  # noqa: BLE001 - an unforeseen answer proves nothing
             name = health_checks.NAMES[min(len(self.checks), len(health_checks.NAMES) - 1)]
             self.checks.append(HealthCheck(name, LaunchResult.FAILED, f"invalid response ({type(error).__name__})"))

@@ -163,7 +163,7 @@ def serve(
 
     @contextlib.contextmanager
     def told(subject: ServedLaunch) -> Iterator[Callable[[Guarded], None]]:
-        # Checks alone start nothing.
+        # A check launches nothing, so it has no entry.
         with (
             kept.opened(no_history=no_history or is_check) as history,
             serve_history.start(history, subject, inputs) as tell,

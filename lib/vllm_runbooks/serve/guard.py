@@ -136,7 +136,7 @@ class _Supervisor:
             if self.request.is_cancelled():
                 self.say("not launched: canceled")
                 return self._told(_NEVER_READY)
-            catalog.load_catalog()  # a broken one is to be known now, and compiling one takes its time
+            catalog.load_catalog()  # report a broken catalog now; compiling one takes time
             if self.home != self.folder:
                 try:
                     places.make(self.home)
@@ -348,7 +348,8 @@ class _Supervisor:
             server_cpu_s=self.server_cpu_s,
             notes=tuple(self.notes),
         )
-        # Once more: a value may have been said before it was known. The folder is where it is, whatever its name.
+        # Again, because a value may have been printed before it was recognized. The folder keeps
+        # its path.
         guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
         if self._is_kept:
             self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")

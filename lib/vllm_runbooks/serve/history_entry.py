@@ -67,7 +67,7 @@ def start(kept: History, subject: ServedLaunch, request: Mapping[str, Any]) -> I
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.history import store as history
 
-    # From here on what is kept has none of the command's own secrets, whatever they are called.
+    # From here on, the entry has none of the command's own secrets, whatever their names.
     for _ in redact.watch([subject.known]):
         pass
     id_ = kept.begin(

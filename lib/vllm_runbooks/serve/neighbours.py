@@ -1,4 +1,4 @@
-"""What else affects a launch: other processes' GPU memory, kernel OOM kills, and its shared memory."""
+"""Other effects on a launch: GPU memory of other processes, kernel OOM kills, shared memory."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def ended() -> list[Path]:
 def _ended(every: Path) -> tuple[list[Path], list[Path]]:
     reported, others = list[Path](), list[Path]()
     for path in sorted(every.iterdir()):
-        if (path / REPORT).is_file():  # written when a start has ended
+        if (path / REPORT).is_file():  # written at the end of a launch
             reported.append(path)
         elif leftovers.is_over(path):
             others.append(path)

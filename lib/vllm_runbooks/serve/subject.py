@@ -35,7 +35,7 @@ _PUBLISHED = re.compile(
 """Argument of `docker run -p`, as in 127.0.0.1:9000:8000, without ranges."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
 _ELSEWHERE = re.compile(r"^\s*(?:source|\.|module|conda|cd)\s|\bPATH=|\bactivate\b|/vllm\s", re.MULTILINE)
-"""What makes a script use another `vllm` than the path's."""
+"""Commands after which a script may use a `vllm` other than the path's."""
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _ASK_RELEASE = """\
 import importlib.metadata as m
@@ -129,7 +129,7 @@ class ServedLaunch:
     @cached_property
     def known(self) -> str:
         """All texts that may contain a secret; never shown."""
-        # Of a container too: a variable of this host's may be handed on to it.
+        # For a container as well: this host's variables may be forwarded to it.
         variables = (f"{name}={value}" for name, value in (*self.environment.items(), *self.variables.items()))
         return "\n".join([shlex.join(self.argv), self.page.text, *variables])
 
@@ -220,7 +220,7 @@ class ServedLaunch:
 
     @property
     def _program(self) -> str | None:
-        """What runs vLLM: the command's first word, or the `vllm` of a script on the path."""
+        """Program that runs vLLM: the command's first word, or a script's `vllm` on the path."""
         words = self._words
         while words and words[0] == "env":
             words = words[1:]

@@ -1,8 +1,8 @@
-"""Tell hangs from slow startups by what the processes do in the current phase.
+"""Distinguish hangs from slow startups by the activity of processes in the current phase.
 
-A process stopped by a signal is certain. If no process works and no line is printed, the launch waits for something
-outside, unless its GPUs are busy. An idle rank next to a working one, or a phase that takes several times its usual
-time, is only reported: it may be a long compilation.
+A process stopped by a signal is certain. If no process works and no line is printed, the launch
+waits for something outside, unless its GPUs are busy. An idle rank next to a working one, or a
+phase that takes several times its usual time, is only reported: it may be a long compilation.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class BrowserAnswer:
     exact: Mapping[str, str] = field(default_factory=dict)
     """Texts to copy that are displayed differently: displayed text to original."""
     lang: str | None = None
-    """HTML language of the headings; None: English."""
+    """HTML language of the headings; None for English."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """Values for the page's address, without secrets: of a log its cause, outcome and release, never its text."""
     text: str | None = None
@@ -309,7 +309,7 @@ def _tag(lang: str | None) -> str | None:
 
 
 def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
-    """Parts of a diagnosis, without those that only say that there is nothing."""
+    """Parts of a diagnosis, without those that only report that there is nothing to show."""
     say = Wording(answer.lang)
     # The summary's own words are English: in another language the cause comes first.
     parts: list[tuple[str, RenderedView]] = [] if answer.lang else [("Answer", render_answers.summary(answer))]
@@ -320,7 +320,7 @@ def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
     parts.append((say("Fixes"), render_answers.remedies(answer)))
     if answer.root_cause is not None and any(name.startswith("tried") for name in answer.root_cause.captures):
         parts.append((say("Memory at the failure"), render_answers.memory(answer)))
-    # The mark stands before what is in English in any case.
+    # English texts have the mark in any case.
     if answer.plan is not None and answer.plan.terms:
         parts.append((say.mark + say("Plan against actual"), render_plans.shown(answer.plan)))
     parts += [

@@ -100,7 +100,7 @@ def found(docs: Path) -> tuple[Path | None, str]:
 
 
 def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> None:
-    """Write the three pages with everything they load into a built site; without Pyodide each says what is missing."""
+    """Write the three pages with all their files into a built site; without Pyodide they say so."""
     target = built / FOLDER
     target.mkdir()
     for name in _SHARED:
@@ -133,7 +133,7 @@ def _listed(docs: Path) -> Any:
 
 
 def _write_page(docs: Path, built: Path, page: _BrowserPage, body: str, size: int | None = None) -> None:
-    """Write one page; it starts a reader, if there is one, whose files have that many bytes."""
+    """Write one page; with `size` it runs the reader, whose files have that many bytes."""
     frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
     icon = base64.b64encode((docs / "_static" / "favicon.svg").read_bytes()).decode()
     values = {
@@ -175,7 +175,7 @@ def modules(first: str = "vllm_runbooks.site.browser") -> set[str]:
     waiting = [first]
     while waiting:
         name = waiting.pop()
-        # The package's own names are imported when they are asked for: no module of the core asks.
+        # The package's names are imported lazily: no core module needs them.
         if name in names or name == "vllm_runbooks":
             continue
         names.add(name)

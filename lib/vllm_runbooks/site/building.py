@@ -77,14 +77,16 @@ def build(
 
     Args:
         out: Folder of the site; that of an earlier build is replaced.
-        executed: Folder that `check --out` wrote; None: every runbook is executed on its default case.
+        executed: Folder that `check --out` wrote; None to execute every runbook on its default
+            case.
         commands: The command line, for its reference.
-        runs: Entries of the history to publish, the newest first; None: no such page.
+        runs: Entries of the history to publish, the newest first; None to omit the page.
         say: Receives a line on the current step, and on missing parts of the site.
 
     Raises:
-        InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
-        RunbooksError: a runbook has no verdict, or Sphinx rejects a page; the previous site is intact.
+        InputError: The `site` extra is missing, or a folder cannot be used; nothing was built.
+        RunbooksError: A runbook has no verdict, or Sphinx rejects a page; the previous site is
+            intact.
     """
     extras.require("the site")
     out = out.resolve()
@@ -108,7 +110,7 @@ def build(
         write_sources(
             source, docs=docs, symptoms=symptoms, rules=rules, pages=pages, commands=commands, runs=runs, doors=doors
         )
-        # One level below: MyST-NB leaves a folder of its own beside what it builds.
+        # One level below: MyST-NB writes its own folder next to the output.
         built = work / "site" / "html"
         say("building HTML")
         _run_sphinx(source, built, work / "doctrees")

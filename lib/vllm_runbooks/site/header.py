@@ -16,15 +16,16 @@ _MORE = (
 LAYOUT = "layout.html"
 """Template of Sphinx's pages, in `docs/_templates`."""
 PLACE = "$header"
-"""What the header replaces in that template."""
+"""Placeholder of the header in that template."""
 
 
 def header(address: Callable[[str], str], current: Callable[[str], str]) -> str:
     """The header as HTML.
 
     Args:
-        address: Returns the address of a page of the site, from the page with this header.
-        current: Returns an attribute for the link to a page, which says whether it leads to the page itself.
+        address: Returns the address of a page of the site, relative to the page with this
+            header.
+        current: Returns an attribute for the link to a page, which marks the current page.
     """
 
     def link(page: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which GPUs a model needs, for the pages of models and GPUs: every figure is the planner's."""
+"""GPUs that fit a model, for the pages of models and GPUs; all figures are the planner's."""
 
 from __future__ import annotations
 

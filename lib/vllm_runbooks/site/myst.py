@@ -42,14 +42,14 @@ def code(text: str) -> str:
 
 
 def named(text: str) -> str:
-    """The text with `{name}`, which stands for a reader's own figure, as a name in angle brackets."""
+    """The text with each `{name}`, a placeholder for the reader's value, in angle brackets."""
     return PLACEHOLDER.sub(_FIGURE, text)
 
 
 def prose(text: str, *, linked: Collection[str] = ()) -> str:
-    """Authored text as Markdown paragraphs: code between backticks stays code, everything else is text.
+    """Authored text as Markdown paragraphs: only code between backticks has markup.
 
-    `{name}` is shown as `named` does. Ids among `linked` lead to the page of that name, beside this one.
+    `{name}` is shown as by `named`. Ids among `linked` link to their page in the same folder.
     """
     return "\n\n".join(filter(None, (_paragraph(part, linked) for part in re.split(r"\n\s*\n", printable(text)))))
 
@@ -101,7 +101,7 @@ def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
         f'<mark class="{escape(mark)}">{escape(printable(text))}</mark>' if mark else escape(printable(text))
         for text, mark in pieces
     )
-    # A browser drops the first newline: the one written here, not one of the text.
+    # A browser drops the first newline, so this one is added.
     lead = f'<div class="highlight-{escape(kind)} notranslate"><div class="highlight"><pre>\n'
     return raw(f"{lead}{body}</pre></div></div>")
 

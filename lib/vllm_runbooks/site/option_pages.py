@@ -47,7 +47,7 @@ class OptionEntry:
 
     name: str
     data: Mapping[str, Any]
-    """Its record in the last release that has it."""
+    """Record in the last release with the option."""
     changes: tuple[OptionChange, ...]
     target: str
     """Anchor of its entry."""
@@ -64,7 +64,7 @@ class OptionEntry:
 
     @property
     def page(self) -> str:
-        """Its page: an option's group, a variable's letter."""
+        """Page name: an option's group, a variable's letter."""
         if self.target.startswith("variable-"):
             letter = self.name.removeprefix("VLLM_")[:1] if self.name.startswith("VLLM_") else ""
             return letter if letter.isalpha() and letter.isascii() else "others"
@@ -357,7 +357,7 @@ def _condition(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _history(entry: OptionEntry, moving: Sequence[OptionChange]) -> list[str]:
-    """Changes of an entry by release, the oldest first, without those that nobody notices."""
+    """Changes of an entry by release, the oldest first, without those without effect."""
     by_release: dict[str, list[str]] = {}
     for change in entry.changes:
         texts = _changed(entry.name, change)

@@ -153,7 +153,7 @@ def _safe_data(data: Mapping[str, Any]) -> dict[str, str]:
             safe[kind] = image
     plain = data.get("text/markdown", data.get("text/plain"))
     if plain is not None:
-        # What a Markdown output says is kept, as text: rendered, it could hold any HTML.
+        # Markdown outputs are kept as text: rendered, they could contain any HTML.
         safe["text/plain"] = _text(plain)
     return safe
 

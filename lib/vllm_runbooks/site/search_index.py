@@ -44,11 +44,11 @@ class SearchEntry:
     """Address from the root of the site."""
     title: str
     kind: str
-    """What it is, in a word."""
+    """Kind, in a word."""
     names: tuple[str, ...] = ()
     """Ids and other names."""
     seen: tuple[str, ...] = ()
-    """What people see or call it, and its explanation."""
+    """Observations and names used by people, and the explanation."""
     lines: tuple[str, ...] = ()
     """Printed lines that belong to it."""
     titles: Mapping[str, str] = field(default_factory=dict)

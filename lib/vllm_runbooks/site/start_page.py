@@ -1,4 +1,4 @@
-"""The start page: three entry points, observations and where they lead, and printed lines to search."""
+"""Start page: three entry points, observations with their targets, and printed lines to search."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def start(
     built: Collection[str] = (),
     has_runs: bool = False,
 ) -> str:
-    """The part of the start page that leads by observation; `runbooks` and `built` entry points have a page."""
+    """Observations on the start page; `runbooks` and `built` entry points have a page."""
     runs = [f"[Last results]({run_pages.NAME}.md)"] if has_runs else []
     return (
         "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms, runbooks)]) + "\n"

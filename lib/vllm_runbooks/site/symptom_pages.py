@@ -131,7 +131,7 @@ def without_prefix(line: str) -> str:
 
 
 def _page_title(symptom: Symptom) -> str:
-    """What the error says, then what it means: the error is what people search for."""
+    """The error text, then its meaning: people search for the error."""
     error = _shortened(message(symptom), _LONGEST_ERROR)
     return f"{error} \N{EN DASH} {symptom.title}" if error else symptom.title
 

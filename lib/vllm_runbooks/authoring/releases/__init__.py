@@ -40,16 +40,16 @@ _MAX_CONDITION = 80
 
 @dataclass(frozen=True)
 class Added:
-    """What adding a release did."""
+    """Result of adding a release."""
 
     version: str
     records: int
     changed: tuple[str, ...]
-    """Names of the files that were written; none: the data was there already."""
+    """Names of the files that were written; empty if the data existed already."""
     unworded: tuple[Reworded, ...] = ()
-    """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
+    """Patterns of the catalog for vLLM's messages that match no message of any release."""
     reworded: tuple[Reworded, ...] = ()
-    """Those that this release newly prints, or no longer."""
+    """Patterns of messages that were added or removed in this release."""
 
 
 def add(
@@ -112,7 +112,7 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
 
 
 def claimed_lines() -> dict[str, list[str]]:
-    """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
+    """Patterns of the lines that documents of recorded cases quote, by `claims:` and the case."""
     claimed = {}
     for path in sorted(folders.cases_dir().glob("*/claims.yaml")):
         lines = claims_file.read_claims(path).lines.values()
@@ -155,7 +155,8 @@ def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: fl
     information = overlay / f"vllm-{version}+cpu.dist-info"
     for path in (information, home, temporary):
         path.mkdir(parents=True, exist_ok=True)
-    # vLLM takes the device from its version's name; a package for other hardware is dumped as one for CPU.
+    # vLLM derives the device from its version's name; a package for other hardware is dumped as one
+    # for CPU.
     (information / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n", encoding="utf-8"
     )
@@ -413,7 +414,7 @@ def image_entry(dockerfile: str) -> str | None:
 
 
 def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of engine arguments that the release computes, as far as its sources tell them in a plain way."""
+    """Values of engine arguments that the release computes, if its sources show them plainly."""
     tree = parsed(package / "engine" / "arg_utils.py")
     engine = "v1" if dump["environment"].get("VLLM_USE_V1", {"default": True}).get("default") else "v0"
     arguments = {name for name, data in dump["python_api"]["EngineArgs"].items() if data["default"] is None}

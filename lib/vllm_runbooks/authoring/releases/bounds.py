@@ -24,10 +24,11 @@ _MAX_METHODS = 8
 
 
 def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Bounds of arguments in a release's package `vllm`, and the place of each, by name.
+    """Bounds of arguments in a release's package `vllm`, and the location of each, by name.
 
-    A limit is named by its argument and has ge, gt, le or lt, and `if` where it counts under a condition only; anything
-    else is named by its arguments and has `when`, a condition under which the start is refused, and `says`.
+    A limit is named by its argument and has ge, gt, le or lt, and `if` if it applies under a
+    condition. Anything else is named by its arguments and has `when`, a condition under which vLLM
+    rejects the launch, and `says`.
     """
     tree = parsed(package / "engine" / "arg_utils.py")
     handed = _handed(tree)
@@ -47,7 +48,7 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     bounds: dict[str, dict[str, Any]] = {}
     places: dict[str, str] = {}
     for bound in class_bounds:
-        # Of several bounds of the same arguments each has a number of its own.
+        # Several bounds of the same arguments are numbered.
         name = _free(bound.name, bounds)
         bounds[name], places[name] = bound.record, bound.at
     return bounds, places
@@ -236,7 +237,8 @@ class _ConfigReader(CheckReader):
             for inner in ast.walk(statement):
                 self._forget_by_call(inner)
             if isinstance(statement, ast.If):
-                # What follows is judged together, for a branch that leaves guards the rest.
+                # Process the following statements together, because a branch that exits guards the
+                # rest.
                 yield from super()._block(body[at : at + 1], guards)
                 guards = self._behind(statement, guards)
                 if guards is None:
@@ -257,7 +259,7 @@ class _ConfigReader(CheckReader):
     def _if(self, statement: ast.If, guards: list[Any]) -> Any:
         missing = _is_none(statement.test)
         if missing is not None and not _leaves(statement):
-            # Only arguments that are given are judged: what is set in place of one that is not does not change it.
+            # Only given arguments are checked: defaults set in their place do not matter.
             for inner in ast.walk(statement):
                 if isinstance(inner, ast.Name) or (isinstance(inner, ast.Attribute) and inner.attr != missing):
                     self._forget(inner)

@@ -1,4 +1,4 @@
-"""Read from a release's sources its log lines, the ranges of its start-up functions, and its messages; none is run."""
+"""Read log lines, start-up functions and messages from a release's sources without running them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _STARTS_UP = re.compile(
     r"|(?:entrypoints|entrypoints/openai|distributed|transformers_utils|compilation|v1|multimodal)/\w{1,80}\.py"
     r"|model_executor/(?:models/registry|parameter|utils|custom_op)\.py|\w{1,80}\.py"
 )
-"""Source files whose functions are kept: what a start runs through, without models, kernels and tools."""
+"""Source files whose functions are kept: those of a launch, without models, kernels and tools."""
 _TOOLS = re.compile(r"(?:entrypoints/openai/serving_|_custom_ops|_\w{1,30}_ops\.py|\w{1,80}/.*(?:benchmark|_pb2)).*")
 _PERCENT = re.compile(r"%(?:\((?P<name>\w{1,60})\))?[-#0+]{0,3}\d{0,4}(?:\.\d{1,3})?(?P<kind>[sdifgrxXeE])")
 _BRACES = re.compile(r"\{(?:(?P<name>[\w.\[\]]{0,60})(?:![rsa])?(?::(?P<format>[^{}]{0,20}))?)\}")
 _HOLE = "\ue000"
-"""Stands in a message for what is filled in when it is printed."""
+"""Placeholder for a value in a message."""
 _SHAPES = tuple(
     shape.replace("_", _HOLE) for shape in ("_", "'_'", "torch.Size([_])", "[_]", "<class '_'>", "{_}", "-_")
 )
 _MOST_SHAPED = 3
-"""Of a message with more holes, only one at a time is tried in other shapes than the plain one."""
+"""In a message with more holes, only one at a time is tried in a different shape."""
 _USUAL_TYPES = ("ValueError", "RuntimeError")
-"""What a message is raised with where the sources do not say it beside the message."""
+"""Assumed exception types of a message without one in the sources."""
 _MOST_TEMPLATE = 4000
 _AT_LEAST = re.compile(r"\{\d{1,4},")
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
@@ -278,10 +278,10 @@ def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) ->
 def write(
     packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
 ) -> list[Reworded]:
-    """Read releases, each a folder `vllm`, into a folder of the catalog's data; data of other releases is kept.
+    """Read releases, each a folder `vllm`, into a folder of the catalog's data; others are kept.
 
-    Looked for are the catalog's patterns, and the claimed ones of documents, by who says so. Returns the patterns of
-    vLLM's own words that no release has.
+    It looks for the catalog's patterns, and for the claimed ones of documents, by source. Returns
+    the patterns of vLLM messages that no release has.
     """
     kept = sites.read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 _PROBES = ("", "None", "none", "auto", "0", "1", "-1", "1.5", "1k", "1K", "true", "abc", "a=1", "{}", '{"a": 1}', "[1]")
-"""Given to a conversion that is not known by its name."""
+"""Inputs for a conversion without a known name."""
 _ACTION_PROBES = (*_PROBES, "a=b=c")
 _UNIT_PROBES = tuple(f"1{unit}" for unit in "kKmMgGtT")
 _ENVIRONMENT_PROBES = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
@@ -41,7 +41,7 @@ _WRAPS: dict[str, Callable[[str], Any]] = {
     "list": lambda name: [name],
     "dict": lambda name: {"a": name},
 }
-"""Where the names of an enumeration stand in a value of its type."""
+"""Position of an enumeration's names in a value of its type."""
 _INNER = {
     **dict.fromkeys(("default", "model-field", "dataclass-field", "custom-error"), "schema"),
     "json-or-python": "json_schema",
@@ -111,7 +111,7 @@ def _prepare(*, as_gpu: bool) -> None:
 
 def _serve_parser() -> argparse.ArgumentParser:
     parser = _caught(_command_line(), ["vllm", "serve", "model"])
-    for action in parser._actions:  # noqa: SLF001 - argparse tells it in no other way
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public access
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             serve: argparse.ArgumentParser = action.choices["serve"]
             return serve
@@ -148,7 +148,7 @@ class Types:
         self._references: dict[str, Any] = {}
         self._inside_check = False
         self._key_name = "value"
-        """The key whose type is being described; a check may ask for it."""
+        """Key whose type is being described; a check may need it."""
 
     def of(self, convert: Any) -> Any:
         if convert is None:
@@ -305,7 +305,7 @@ class Types:
             if "words" in description:
                 description["checked"] = _without_words(description["checked"], description["words"])
             elif _members(schema) and description.get("accepts") is not None:
-                description["checked"] = "any"  # which words it takes was not found out
+                description["checked"] = "any"  # the accepted words are unknown
         return description
 
     def _tried(self, schema: Any) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class Types:
         )
         fields = body["fields"]
         pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
-        # A key's own check is told apart from one of the value that holds the object.
+        # Distinguish a key's own check from that of the object's value.
         kept, self._inside_check = (self._inside_check, self._key_name), False
         for key, field in pairs:
             self._key_name = key
@@ -685,7 +685,7 @@ def main() -> None:
     with os.fdopen(channel, "w", encoding="utf-8") as out:
         out.write(text + "\n")
         out.flush()
-    # vLLM may have started threads that wait for ever.
+    # vLLM may have started threads that never end.
     os._exit(0)
 
 

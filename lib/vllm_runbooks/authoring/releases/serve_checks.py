@@ -1,6 +1,7 @@
-"""Read from a release's sources the checks that it makes beyond types; nothing is executed.
+"""Read from a release's sources its checks beyond types; nothing is executed.
 
-Each becomes a condition on values for `reading.arguments.conditions.holds`; one on anything else is left out.
+Each becomes a condition on values for `reading.arguments.conditions.holds`; a check of anything
+else is left out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class UnreadableError(Exception):
 
 
 def serve_checks(sources: Path) -> list[dict[str, Any]]:
-    """Checks of the release in a folder (`…/vllm`) after parsing: `when`, `error` and `says` of each."""
+    """Checks of the release in a folder (`…/vllm`) after parsing: `when`, `error` and `says`."""
     for path in sorted(sources.glob("entrypoints/**/cli_args.py")):
         tree = parsed(path)
         function = _function(tree, "validate_parsed_serve_args")
@@ -102,7 +103,7 @@ class CheckReader:
     def __init__(self, tree: ast.Module, sources: Path, subject: str, depth: int) -> None:
         self.tree, self.sources, self.subject, self.depth = tree, sources, subject, depth
         self.local: dict[str, Any] = {}
-        """Conditions that local names stand for; None: something else."""
+        """Conditions of local names; None for anything else."""
         self.changed: set[str] = set()
         """Values that the function itself may have changed."""
 
@@ -145,10 +146,10 @@ class CheckReader:
         if condition is None:
             for inner in ast.walk(statement):
                 self._forget(inner)
-            # What cannot be judged keeps its block from being told; the rest goes on unless the block leaves.
+            # An unknown condition drops its block; the rest is kept unless the block exits.
             return None if _leaves(statement.body) or _leaves(statement.orelse) else guards
         if set(_asked(condition)) == {"subparser"} and _returns(statement.body):
-            # It tells `vllm serve` from other commands; whoever asks for these checks is past it.
+            # It distinguishes `vllm serve` from other commands; here the command is `vllm serve`.
             return guards
         before = dict(self.local)
         yield from self._block(statement.body, [*guards, condition])
@@ -287,7 +288,8 @@ class CheckReader:
             return [function.attr, self.read(function.value), *map(self.read, arguments)]
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ("getattr", "hasattr") and self._is_subject(arguments[0]) and isinstance(arguments[1], ast.Constant):
-            # What only `vllm serve` has is asked for to tell it from other commands.
+            # Attributes that only `vllm serve` has are tested to distinguish it from other
+            # commands.
             value = ["arg", arguments[1].value]
             return value if name == "getattr" else ["is not", value, ["const", None]]
         if name == "get_args" and isinstance(arguments[0], ast.Name):

@@ -23,7 +23,7 @@ _REGISTRIES = {
 _GIVEN = frozenset((
     "kwargs", "mm_kwargs", "merged_kwargs", "mm_processor_kwargs", "hf_processor_mm_kwargs", "override_kwargs",
 ))  # fmt: skip
-"""Names under which vLLM's model code holds the processor arguments."""
+"""Names of the processor arguments in vLLM's model code."""
 _NOT_ARGUMENTS = (
     "pixel_", "image_embed", "video_embed", "audio_embed", "grid_thw", "features", "input_", "num_patches",
 )  # fmt: skip
@@ -31,11 +31,11 @@ _NOT_ARGUMENTS = (
 _REACH = 4
 
 ReleaseFacts = dict[str, dict[str, Any]]
-"""Of one release: by table, by name, the value; None where the sources do not decide it."""
+"""Values of one release, by table and name; None if the sources do not decide it."""
 
 
 _TYPES = {"half": "float16", "float16": "float16", "bfloat16": "bfloat16", "float": "float32", "float32": "float32"}
-"""Torch's names of types, and the one that is told."""
+"""Torch's dtype names, mapped to one name each."""
 
 
 def _strings(node: ast.AST | None) -> list[str]:

@@ -13,7 +13,7 @@ from vllm_runbooks.catalog.authored.yaml_files import compile_files
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder; returns the index of what is good, and the problems, one line each."""
+    """Compile a catalog folder; returns the index of valid entries, and a line per problem."""
     index: dict[str, Any] = {"key": compiled.key(root), "symptoms": [], "policies": [], "lines": []}
     index["lines"], problems = compile_files(filter(Path.is_file, [root / "lines.yaml"]), root, read_line_formats)
     index["lines"] = index["lines"][0] if index["lines"] else []

@@ -60,7 +60,7 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
     try:
         entrances = read_entrances(path)
     except CatalogError:
-        return []  # named where the file itself is checked
+        return []  # reported when the file itself is checked
     texts = [(symptom.id, "\n".join(example.text for example in symptom.examples)) for symptom in symptoms]
     problems = [
         ((index, "lines", number), "is not in any example of its symptoms; quote one as printed")

@@ -24,7 +24,7 @@ Problem = tuple[Location, str]
 
 
 class _GuardedParser(RoundTripParser):
-    """Rejects what would make the loader slow, deep or creative: aliases, tags, deep nesting."""
+    """Rejects YAML that makes the loader slow, deep or ambiguous: aliases, tags, deep nesting."""
 
     depth = 0
 
@@ -43,7 +43,10 @@ class _GuardedParser(RoundTripParser):
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str, where: str) -> Any:
-    """Data of a YAML text, with positions; a catalog is read more than once while it is checked."""
+    """Data of a YAML text, with positions.
+
+    Cached, because a check reads a catalog several times.
+    """
     yaml = YAML(typ="rt", pure=True)
     yaml.Parser = _GuardedParser
     try:

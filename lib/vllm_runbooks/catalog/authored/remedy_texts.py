@@ -19,7 +19,7 @@ UNITS = (
     "gib", "mib", "kib", "bytes", "tokens", "blocks", "seconds", "minutes", "s", "percent", "characters", "items",
     "requests",
 )  # fmt: skip
-"""Last words of the names of captures that are numbers."""
+"""Last words of the names of numeric captures."""
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last")
@@ -42,7 +42,7 @@ def command_problems(text: str) -> Iterator[str]:
 
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
-    """Problems of a remedy; `captures` are the names that it may use, and `whose` names their owner."""
+    """Problems of a remedy; `captures` are the available names, `whose` describes their owner."""
     for name in remedy.needs:
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"

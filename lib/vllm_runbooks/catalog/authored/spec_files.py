@@ -123,7 +123,7 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
 
 
 def _default_problems(table: DefaultReviews, release_names: options.Names) -> Iterator[Problem]:
-    """Problems of the reviews; names are looked up where the catalog has data of releases."""
+    """Problems of the reviews; names are looked up if the catalog has data of releases."""
     kinds = (
         ("options", table.options, release_names.arguments),
         ("environment", table.environment, release_names.variables),
@@ -169,7 +169,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder's specifications; returns the index of what is good, and the problems, one line each."""
+    """Compile a catalog folder's specifications; returns the index of valid ones and problems."""
     problems: list[str] = []
     index: dict[str, Any] = {
         "gpus": {"sources": {}, "gpus": []},

@@ -25,7 +25,10 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
 def read_words(path: Path, where: str | None = None) -> dict[str, str]:
-    """Read a vocabulary, each word with its meaning; raises CatalogError with every problem, one a line."""
+    """Read a vocabulary, each word with its meaning.
+
+    Raises CatalogError with every problem, one per line.
+    """
     where = where or path.name
     data = read_yaml(path, where)
     if not isinstance(data, dict):
@@ -58,7 +61,7 @@ def words(name: str, root: Path | None = None) -> dict[str, str]:
 
 
 def pattern_faults(pattern: str) -> list[str]:
-    """Why a pattern may not be used; what `re` only warns of counts as well."""
+    """Reasons why a pattern is invalid, including warnings of `re`."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
         try:

@@ -127,7 +127,7 @@ def stamped(path: Path, record: Symptom | Rule) -> str:
         made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.texts(translation) if n in english)
         head = line_of(data, ("translations", lang))
         of = line_of(data, ("translations", lang, "of")) - 1
-        is_stamped = lines[of].lstrip().startswith("of:")  # also where it is empty
+        is_stamped = lines[of].lstrip().startswith("of:")  # even if it is empty
         at = of if is_stamped else head
         indent = lines[head][: len(lines[head]) - len(lines[head].lstrip())]
         end = at

@@ -29,7 +29,7 @@ _MESSAGES = {
 
 
 def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
-    """The record that the data describes, None where it is broken, and the problems found."""
+    """Record of the data, None if invalid, and the problems."""
     try:
         return adapter.validate_json(json.dumps(plain(data)), strict=True), []
     except ValidationError as error:
@@ -45,7 +45,10 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
 
 
 def read_record(path: Path, where: str, adapter: TypeAdapter[T], problems_of: Callable[[T], Iterable[Problem]]) -> T:
-    """The record of an authored file; raises CatalogError with every problem, those of `problems_of` too."""
+    """Record of an authored file.
+
+    Raises CatalogError with every problem, including `problems_of`.
+    """
     record: T = authored.read_record(path, where, partial(parsed, adapter), problems_of)
     return record
 
@@ -64,7 +67,7 @@ def compile_files(paths: Iterable[Path], root: Path, read: Callable[[Path, str],
 def compile_records(
     index: Index[Any], root: Path, read: Callable[[Path, str], Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The index of a catalog folder's files, under its name a list of those that are good, and the problems."""
+    """Index of a catalog folder's files, with the valid ones by name, and the problems."""
     documents, problems = compile_files(filter(Path.is_file, index.sources(root)), root, read)
     return {"key": index.key(root), index.name: documents}, problems
 

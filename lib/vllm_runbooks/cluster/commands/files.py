@@ -136,7 +136,7 @@ def files(
 
 
 def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summary:
-    """What was written for which nodes, what is in the way of a launch with it, and the first steps."""
+    """Files written per node, problems of a launch with them, and the first steps."""
     from vllm_runbooks.core.views.styled import Tone
     from vllm_runbooks.core.views.summary import Step, Summary, count_of
     from vllm_runbooks.host import finding_views

@@ -25,7 +25,7 @@ def span(text: str, *, is_bare: bool = True) -> float | None:
 
 
 class Span(click.ParamType[float]):
-    """A time such as 90s, 15m, 1h, 2d or 2w, in seconds; a number without a unit is one of seconds."""
+    """A duration such as 90s, 15m, 1h, 2d or 2w; a number without a unit is in seconds."""
 
     name = "time"
 
@@ -47,7 +47,10 @@ class Span(click.ParamType[float]):
 
 
 class _Target(click.Path):
-    """Path that is written to; an empty name, as of an unset variable, is rejected, and what `fault` finds wrong."""
+    """Path to write to.
+
+    Rejects an empty name, as of an unset variable, and the problems that `fault` finds.
+    """
 
     def __init__(self, what: str, fault: Callable[[Path], str] = lambda _: "") -> None:
         super().__init__(path_type=Path)
@@ -130,7 +133,7 @@ _MOST = 72
 
 
 def _broken(call: str) -> Iterator[str]:
-    """Split a command line into lines that a shell joins again, in front of an option or of `--`."""
+    """Split a command line into shell-continued lines, before an option or `--`."""
     while len(call) > _MOST and (at := call.rfind(" -", 4, _MOST - 1)) > 0:
         yield f"{call[:at]} \\"
         call = f"  {call[at + 1 :]}"

@@ -83,10 +83,10 @@ def _told(stream: TextIO) -> Iterator[None]:
 
 
 def write_json(text: str) -> None:
-    """Write a JSON document; it stays one where the terminal cannot show all of its characters."""
+    """Write a JSON document; it stays valid if the terminal cannot show all of its characters."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        # Only texts have such characters; a large document is not read and written once more for them.
+        # Only texts have such characters; a large document is not copied for them.
         text = _BEYOND.sub(lambda match: json.dumps(match[0])[1:-1], text)
     write(text)

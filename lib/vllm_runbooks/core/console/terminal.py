@@ -1,7 +1,8 @@
-"""Print a view to a terminal in colours and at its width; anything else gets plain text.
+"""Print a view to a terminal in colours and at its width; other outputs get plain text.
 
-`NO_COLOR` (not empty) and `TERM=dumb` turn colours off. `FORCE_COLOR` (neither empty nor `0`) turns them on where the
-output is no terminal, at 80 columns or `COLUMNS`; `NO_COLOR` wins. Colours are the terminal's own sixteen.
+`NO_COLOR` (not empty) and `TERM=dumb` turn colours off. `FORCE_COLOR` (neither empty nor `0`) turns
+them on if the output is not a terminal, at 80 columns or `COLUMNS`; `NO_COLOR` has priority. Only
+the terminal's own sixteen colours are used.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ STYLES = {
     Tone.FAINT: "dim",
 }
 _NARROWEST, _WIDEST, _READABLE = 40, 200, 100
-"""Columns that a layout has at least and at most, and those of a sentence that is read with ease."""
+"""Minimum and maximum columns of a layout, and those of a readable sentence."""
 
 
 def show(blocks: Iterable[TextBlock]) -> None:
-    """Write a view to standard output as suits what that is."""
+    """Write a view to standard output in the form that it supports."""
     output.write(_suited(blocks, output.opened()))
 
 
@@ -58,7 +59,10 @@ _LONGEST_COMMAND = 400
 
 
 def again(option: str, *, is_repeatable: bool = True) -> str:
-    """The command line of this run with an option; words if it is long, has a secret or reads standard input."""
+    """Command line of this run with an option.
+
+    It is described if it is long, has a secret or reads standard input.
+    """
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     line = command_line(*words[:end], option, *words[end:])
@@ -146,8 +150,8 @@ def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:
         text.append("\n" if number else "")
         for span, tone in line.spans:
             text.append(visible(span), STYLES[tone] if tone is not None else None)
-    # Into a text first: what the stream cannot encode is escaped in the one place that does it. No legacy console, no
-    # markup, no links, nothing guessed from what the text looks like.
+    # Render to a string first, so that characters that the stream cannot encode are escaped in one
+    # place. No legacy console, markup, links or highlighting.
     written = io.StringIO()
     console = Console(
         file=written, force_terminal=True, color_system="standard", legacy_windows=False, no_color=False,

@@ -1,4 +1,4 @@
-"""Find secrets whose name is short, common or missing, by the text around them."""
+"""Find secrets with a short, common or missing name, by the text around them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TRIGGERS = (
     *_WORDS, *_CODED, "api_base", "api_url", "base_url", "assword", "assphrase", "spawn ", "sendline", "user:",
     "username",
 )  # fmt: skip
-"""Lower-case words one of which is in the lines of each of these, or `pass` or `pw`."""
+"""Lower-case words of which every line with such a secret has one, besides `pass` or `pw`."""
 _BEGUN = r"(?<=\\[nrt])"
-"""Behind an escape of a text within a text: its letter is no part of the word."""
+"""After an escape within quoted text: its letter is not part of the word."""
 _QUOTE = r"\\{0,3}[\"']"
 _SHORT = LazyPattern(
     rf"(?:(?<![\w./$@-])|{_BEGUN})(?:{_QUOTE})?(?P<name>pass|pwd|pw)(?:{_QUOTE})?"
@@ -37,7 +37,8 @@ _CHINESE = LazyPattern(
     rf"(?P<name>{'|'.join((*_WORDS, *map(re.escape, _CODED)))})(?:{_QUOTE})?"
     rf"(?P<sign>[ \t]{{0,4}}(?:{_IS}[ \t]{{0,4}})?(?:[=:：（(]|\\uff1a|\\uff08)|{_IS}|[ \t])"
     rf"[ \t]{{0,4}}(?P<quote>{_QUOTE})?"
-    # No quote, bracket, comma or semicolon, and no letter beyond ASCII: Chinese goes on without a blank.
+    # No quote, bracket, comma or semicolon, and no non-ASCII letter: Chinese text follows without a
+    # blank.
     r"(?P<value>(?(quote)[^\"'\n\\]{1,200}|[!#-&*+\--:<-\[^-z|~]{3,200}))"
 )
 _KEY = LazyPattern(
@@ -68,7 +69,7 @@ _FORMATTED = LazyPattern(
 )
 _LITERAL = re.compile(r"[ \t]{0,8}[\"'](?P<value>[^\"'\n]{1,200})[\"'][ \t]{0,8}(?:,|\Z)|[^,]{0,200}(?:,|\Z)")
 _NO_PASSWORD = re.compile(r"[\d.,:/%-]*\Z|(?:/|\.{1,2}/|~|[A-Za-z]:\\)|(?i:yes|no|y|n|exit|quit)\Z")
-"""Counts, shares and dates; paths; answers to other questions."""
+"""Counts, shares and dates; paths; answers to other prompts."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,60}(?:[-_.][A-Za-z0-9]{1,60}){1,8}\Z")
 """A model's or a module's name."""
 _BESIDE = re.compile(
@@ -148,14 +149,14 @@ def _keys(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_together(text: str, offset: int, other_offset: int) -> bool:
-    """Whether two names are in one mapping: in the same column of a block, or within the same brackets."""
+    """Whether two names are in one mapping: the same column of a block, or the same brackets."""
     first, last = min(offset, other_offset), max(offset, other_offset)
     if last - first > _MAX_MAPPING:
         return False
     columns = [at - max(text.rfind("\n", 0, at), at - _MAX_LINE) for at in (first, last)]
     between = text[first:last]
     if "\n" in between and columns[0] == columns[1]:
-        # A dash in front of their column begins another item.
+        # A dash before their column begins another item.
         begun = [line for line in between.split("\n")[1:] if line.lstrip().startswith("- ")]
         return not any(len(line) - len(line.lstrip()) + 1 < columns[0] for line in begun)
     if "\n" in between and text[max(first - _AROUND, 0) : first].rstrip(" \t\r\n\"'\\")[-1:] not in ("{", "(", ","):

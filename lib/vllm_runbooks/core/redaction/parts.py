@@ -47,7 +47,7 @@ class LazyPattern:
 
 
 def is_telling(value: str) -> bool:
-    """Whether a secret is unlike any other word, so that it may be looked for everywhere."""
+    """Whether a secret is distinctive enough to be searched everywhere."""
     return (
         MIN_AGAIN <= len(value) <= 4000
         and not any(character.isspace() for character in value)

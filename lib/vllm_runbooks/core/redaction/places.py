@@ -22,20 +22,20 @@ from vllm_runbooks.core.scan import WordSet
 MAX_KEY = 20_000
 """Characters of a private key."""
 FOLLOWING = 4
-"""Lines behind one with a secret's name that its value may stand on."""
+"""Lines after a secret's name on which its value may be."""
 TURNS = 64
 """Lines that a wrapped secret may go on in: a token of 4,000 characters has 50 in a terminal of 80 columns."""
 _ROW = 16
 """Characters of a row of a wrapped secret that is not its last, at the least."""
 _MAX_COUNT = 7
-"""Digits of a count; a longer number may be a secret."""
+"""Maximum digits of a count; a longer number may be a secret."""
 PART = 8
 """Length of the part of such a value that identifies it if a text begins or ends within it."""
 
 _MIXED = r"(?=[A-Za-z0-9_-]{0,60}?\d)"
-"""Ahead of a token of general form: a digit, which a word does without."""
+"""Lookahead for a token of general form: it has a digit, unlike a word."""
 _APART = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""In front of a token: no letter or digit, but for that of an escape (`\\n`) in a text that is quoted."""
+"""Before a token: no letter or digit, except that of an escape (`\\n`) in quoted text."""
 _ISSUERS = {
     "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}",
     "nvidia": r"nvapi-[A-Za-z0-9_-]{16,200}",
@@ -77,7 +77,8 @@ _HEAD = re.compile(
 )
 _END_OF_WORD = re.compile(r"(?<=[A-Za-z0-9_.-])[ \t│|]{0,200}\r?\n", re.ASCII)
 _OF_HEAD, _MAX_HEAD = string.ascii_letters + string.digits + "_.-", 400
-"""The beginning of a token at a line's end: looked for in the word in front of it alone, so that each is read once."""
+"""Token that begins at a line's end: only the word before it is searched, so that each is read
+once."""
 _ISSUED_FOR = (
     "auth|access|hf|hub|hf_?hub|bearer|refresh|session|security|id|identity|registry|api|csrf|xsrf|github|gitlab|git|slack|job"
     "|secret|my|user|admin|bot|app|client|deploy|hugging_?face|jwt|login|npm|oauth|personal|private|pypi|service|wandb"
@@ -114,7 +115,7 @@ _SENSITIVE = (
 _NAME = LazyPattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
 _QUOTE = r"\\{0,3}[\"']"
 _WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
-"""A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
+"""An unquoted value: up to a blank, or to a comma or bracket before the next field."""
 _GAP = r"[ \t]{0,8}"
 _BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
 """Line end before an indented value, or before the first item of a list."""
@@ -143,11 +144,12 @@ _MORE_LISTED = re.compile(
     r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
 )
 _FAULT = re.compile(r"(?:Invalid|Missing|Expired|Unknown)\Z")
-"""In front of a secret's name where both are an error's: `InvalidAuthToken: Authentication token is missing`."""
+"""Words before a secret's name in error names: `InvalidAuthToken: Authentication token is
+missing`."""
 _VERBS = frozenset({"is", "was", "not", "must", "has"})
 """Words after a variable's name in a message: `VLLM_API_KEY: is not set`."""
 _GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
-"""A sentence, behind its first word."""
+"""Continuation of a sentence after its first word."""
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
 _PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
 _PAIRED = LazyPattern(
@@ -214,7 +216,8 @@ _OF_LOGIN = tuple(
         r"\][^\n]{0,80}?\binput[ \t]{0,4}=[ \t]{0,4}b?[\"'](?P<value>[^\"'\n]{1,400})[\"']",
     )
 )
-"""A registry's password on the line of its login: as an option, in a here-string, in a list of words, handed over."""
+"""Password of a registry on the line of its login: as an option, in a here-string, in a list of
+words, passed on."""
 _HERE_DOCUMENT = LazyPattern(
     r"<<-?[ \t]{0,4}[\"']?[A-Za-z_]\w{0,30}[\"']?[ \t]{0,8}\r?\n[ \t]{0,40}(?P<value>[^\s$`<]{1,400})[ \t]{0,8}\r?\n",
     re.ASCII,
@@ -231,16 +234,17 @@ _IN_IMAGE = (
     r"@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d|/)"
 )
 _REGISTRIES = tuple(LazyPattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
-"""A registry's password where no option names it: piped, in a here-document, in a list of words, within a word."""
+"""Password of a registry without an option: piped, in a here-document, in a list of words, within a
+word."""
 _ADDRESSED = LazyPattern(
     r"(?<![\w.+/@:-])(?!(?:mailto|cc|bcc|to|from|sip|xmpp|acct|ssh|git|by|user|author):)[A-Za-z][\w.-]{1,60}"
     r":(?P<value>(?=[^\s@]{0,200}?[^A-Za-z@])[^\s/@:\"'<>$]{4,200})@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}(?::\d{2,5}\b|/)",
     re.ASCII | re.IGNORECASE,
 )
-"""`user:password@host.domain` without a scheme, with a port or a path behind it."""
+"""`user:password@host.domain` without a scheme, followed by a port or a path."""
 _TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
 _FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
-"""A user's name, as the argument in front of the password."""
+"""User name as the argument before the password."""
 _DEFAULT = rf"(?:[^()]|\([^()]{{0,80}}\)){{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}"
 """Default of an option, among its other arguments."""
 _IN_CODE = tuple(
@@ -265,7 +269,7 @@ _IN_CODE = tuple(
         ),
     )
 )
-"""Secrets of programs and of clients of registries, which stand apart from their name or have none."""
+"""Secrets of programs and of registry clients that are apart from their name or have none."""
 _AUTH_FIELD = re.compile(
     rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII
 )
@@ -311,14 +315,14 @@ _TRIGGERS = (
     "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
-"""Lower-case words one of which is in every text with a secret."""
+"""Lower-case words of which every text with a secret has one."""
 _TRIGGER_WORDS = WordSet(_TRIGGERS)
 _KEYWORD = re.compile(
     r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook",
     re.IGNORECASE | re.ASCII,
 )
 _BEFORE = 32
-"""Characters in front of such a word within which the name it ends begins."""
+"""Characters before such a word within which its name begins."""
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
 _CODE = LazyPattern(
@@ -338,7 +342,7 @@ _TURN = LazyPattern(
     r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
     re.ASCII,
 )
-"""From a line's end to the end of the word that the next one begins with."""
+"""From a line's end to the end of the first word of the next line."""
 _TURN_OF_WEB_TOKEN = LazyPattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
     re.ASCII,
@@ -379,7 +383,7 @@ _OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
 
 
 class Secret(NamedTuple):
-    """Place of a secret."""
+    """Location of a secret."""
 
     start: int
     end: int
@@ -394,7 +398,7 @@ def names_secret(name: str) -> bool:
 
 
 def tellings(secret: Secret, printed: str) -> list[str]:
-    """Values by which a secret is recognized where it has neither name nor form."""
+    """Values that identify a secret without its name or form."""
     if secret.kind in ("encoded", "repeated"):
         return []
     values = _KEY_LINE.findall(printed)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(printed)]
@@ -410,7 +414,7 @@ def key_begun(text: str) -> int | None:
 
 
 def value_of(printed: str) -> str:
-    """Value of a secret: without colours and escapes, and joined where it is wrapped."""
+    """Value of a secret without colours and escapes, with wrapped lines joined."""
     if _MAYBE_CODED.search(printed):
         printed = _CODE.sub(_meant, printed)
     if "\n" in printed and "PRIVATE KEY" not in printed:
@@ -449,7 +453,7 @@ def merged(secrets: list[Secret]) -> list[Secret]:
 
 
 def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
-    """The secrets that a text shows by their form or name; `values` are looked for where they are coded."""
+    """Secrets of a text by form or name; `values` are also searched in encoded forms."""
     secrets: list[Secret] = []
     for start, end in _stretches(text, values):
         secrets += [
@@ -498,13 +502,16 @@ def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 
 def is_row(line: str) -> bool:
-    """Whether a line ends in what may be a row of a wrapped secret, which then goes on."""
+    """Whether a line ends in a possible row of a wrapped secret, which then continues."""
     word = line[-4000:].rstrip().rpartition(" ")[2]
     return len(word) >= _ROW and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
 
 
 def _is_worth(line: str, words: Iterable[str], names: Iterable[str]) -> bool:
-    """Whether a lower-cased line can contain a secret; a name alone, such as that of counted tokens, is none."""
+    """Whether a lower-cased line can contain a secret.
+
+    A name alone, such as that of counted tokens, is not enough.
+    """
     return _holds(line, words) or (_holds(line, names) and _MAYBE_NAMED.search(line) is not None)
 
 
@@ -535,7 +542,7 @@ def _meant(match: re.Match[str]) -> str:
 
 
 class _DecodedText:
-    """Text without colours, its escapes resolved, and the place of each character in the original."""
+    """Text with decoded escapes and without colours, and each character's original offset."""
 
     def __init__(self, text: str) -> None:
         pieces: list[str] = []
@@ -650,7 +657,7 @@ def _of_registries(text: str) -> Iterator[Secret]:
 def _of_values(
     matches: Iterable[re.Match[str]], kind: str, is_other: Callable[[str], object] = lambda _: None
 ) -> Iterator[Secret]:
-    """Secrets of the group `value`, where that is set and nothing else."""
+    """Secrets of the group `value`, if it matched and is not another thing."""
     for match in matches:
         if not (_is_unset(match, "value") or is_other(match["value"])):
             yield _secret(match, "value", kind)
@@ -888,7 +895,7 @@ def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
     reach = 0
     for secret in sorted((*secrets, *heads)):
         end = secret.end
-        # What begins within another's further lines has been looked at.
+        # Matches within another secret's further lines were handled.
         is_web_token = text.startswith(_WEB_TOKEN, secret.start)
         for _ in range(TURNS if secret.start >= reach else 0):
             turn = _turn(text, end, _TURN_OF_WEB_TOKEN if is_web_token and _is_full(text, end) else _TURN)
@@ -919,7 +926,7 @@ def _is_full(text: str, end: int) -> bool:
 
 
 def _turn(text: str, end: int, of: LazyPattern = _TURN) -> int | None:
-    """End of the word that continues a secret in the next line; None if nothing does."""
+    """End of the word that continues a secret in the next line; None if there is none."""
     newline = text.find("\n", end, end + 202)
     if newline < 0:
         return None

@@ -25,23 +25,26 @@ _SUFFIX = re.compile(
 )
 
 _OWNED = re.compile(r"(?<![^/])(?P<user>[^\s/:@]{1,100}:)(?P<value>[^\s/:@]{1,200})@(?!sha256\b)")
-"""A login in front of a host, in a file's name."""
+"""Login before a host, in a file's name."""
 _PLACEHOLDER = re.compile(r"\[secret[^\]]{0,20}\]\Z")
 _MAX_AGAIN, _FIRST = 1000, 128
-"""For how many known values is looked at a time; the first of them are never forgotten.
+"""Maximum number of known values that are searched; the first of them are never dropped.
 
-A log names its own settings first; what clients send comes later, and without end.
+A log prints its own settings first; client data comes later, and without limit.
 """
 _MAX_TOLD_APART = 100_000
-"""Secrets with a placeholder of their own; hostile input has no end of them."""
+"""Maximum number of secrets with a unique placeholder; malicious input may have any number."""
 _WINDOW = 1 << 18
 """Characters of a document that are looked at together."""
 _AHEAD = 1 << 15
-"""Characters behind a place that are known before it is decided; nothing that is looked for is longer."""
+"""Look-ahead in characters before a position is final; no pattern is longer."""
 
 
 class _Windows:
-    """Cuts a text that arrives in parts into overlapping windows; the user of a window sets where it is cut."""
+    """Cuts a text that arrives in parts into overlapping windows.
+
+    The user of a window sets its end.
+    """
 
     def __init__(self) -> None:
         self.cut = 0
@@ -133,14 +136,17 @@ class Redactor:
             for text in windows.take(part):
                 self._learned(windows, text)
             if not part:
-                # A pause in what is being written: what has come so far is going to be shown.
+                # A pause in the output: the text so far is going to be printed.
                 with self._lock:
                     self._remember(windows.rest, places.find(windows.rest, self._again))
             yield part
         self._learned(windows, windows.rest)
 
     def pieces(self, parts: Iterable[str]) -> Iterator[str]:
-        """Yield a document that is read in parts, secrets replaced; any parts give the same result."""
+        """Yield a document in parts with secrets replaced.
+
+        The result does not depend on the parts.
+        """
         windows = _Windows()
         for part in parts:
             for text in windows.take(part):
@@ -153,7 +159,7 @@ class Redactor:
         yield redacted
 
     def more(self, lines: str) -> str:
-        """Next lines of an output that is printed as it comes; secrets may begin in earlier lines."""
+        """Redact the next lines of a streamed output; secrets may begin in earlier lines."""
         with self._lock:
             text = self._before + lines
             secrets = places.find(text, self._again)
@@ -164,7 +170,7 @@ class Redactor:
             return self._replaced(lines, self._all(lines, new))
 
     def _learned(self, windows: _Windows, text: str) -> list[Secret]:
-        """Secrets in front of a window's cut, which is set here; they are known from here on."""
+        """Secrets before the end of a window, which is set here; they are recorded."""
         with self._lock:
             secrets = places.find(text, self._again)
             windows.cut = _cut(text, secrets) if len(text) >= _WINDOW + _AHEAD else len(text)
@@ -226,13 +232,13 @@ _shared = Redactor()
 
 
 def forget() -> None:
-    """Begin anew, as a new process does: the numbers of placeholders of one answer have no part in the next."""
+    """Reset the state, as in a new process: placeholder numbers are per answer."""
     global _shared  # noqa: PLW0603 - what every module shares
     _shared = Redactor()
 
 
 def redact_text(text: str) -> str:
-    """Return the text with every recognised secret replaced; a text without any comes back unchanged."""
+    """Return the text with every recognised secret replaced, or unchanged if there is none."""
     return _shared.text(text)
 
 

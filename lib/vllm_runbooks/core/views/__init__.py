@@ -1,1 +1,1 @@
-"""Parts that views are made of: styles, shapes, tables, columns."""
+"""Components of views: styles, shapes, tables, columns."""

@@ -1,4 +1,4 @@
-"""Shapes, words and scales of pictures in SVG, readable on light and dark pages.
+"""Shapes, texts and scales of SVG charts, readable on light and dark pages.
 
 All text is escaped. Elements and attributes are those that `core.markup` allows.
 """
@@ -27,7 +27,7 @@ def caption(x: float, y: float, text: str, *, size: int = 13, anchor: str = "sta
 
 
 def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> str:
-    """A filled rectangle, and what is shown where the pointer rests on it."""
+    """A filled rectangle with a tooltip."""
     tooltip = f"<title>{escape(title)}</title>" if title else ""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{tooltip}</rect>'
@@ -58,7 +58,7 @@ def swatches(entries: Mapping[str, str], y: float) -> tuple[str, float]:
 
 
 def tick_step(longest: float, ticks: int = 6) -> float:
-    """A round distance between ticks, so that about so many fit."""
+    """A round distance between ticks, for about `ticks` of them."""
     raw = max(longest, 1e-9) / ticks
     magnitude = 10 ** math.floor(math.log10(raw))
     return float(next(factor for factor in (1, 2, 5, 10) if raw <= factor * magnitude) * magnitude)
@@ -93,5 +93,5 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
 
 
 def narrow(parts: Iterable[str], height: float, title: str) -> str:
-    """A picture that fits a phone; its height follows the available width."""
+    """A chart that fits a phone; its height follows the available width."""
     return picture(parts, height, title, is_narrow=True)

@@ -17,7 +17,7 @@ TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
 
 
 class Headline(NamedTuple):
-    """An answer in one line: the verdict in a few words, then what it rests on."""
+    """An answer in one line: a short verdict, then its basis."""
 
     verdict: str
     why: str
@@ -27,7 +27,7 @@ class Headline(NamedTuple):
 
 
 def cut(line: str, width: int = 160) -> str:
-    """A text in one line, its end left out where it is longer than that."""
+    """A text in one line, truncated to `width`."""
     return columns.cut(" ".join(line.split()), width)
 
 
@@ -128,7 +128,10 @@ def tinted(tone: str, padding: str) -> str:
 def grid(
     head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False
 ) -> RenderedView:
-    """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
+    """A table of plain cells, with columns as wide as needed in a terminal.
+
+    Numbers are right-aligned.
+    """
     widths = [max(columns.width(row[i]) for row in (head, *rows)) for i in range(len(head))]
     numeric = range(1, len(head)) if is_numeric else range(0)
     lines = [

@@ -1,4 +1,4 @@
-"""The parts of a GPU's memory: each has one name, one hue and one hatch in every picture."""
+"""Parts of a GPU's memory: the same name, hue and hatch in every chart."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def part_name(part: str) -> str:
 
 
 def ink(part: str) -> str:
-    """Colour of figures that stand on a part."""
+    """Text colour on a part."""
     return _LOOKS[part][3]
 
 
 def segment(part: str, x: float, y: float, wide: float, high: float, *, title: str = "") -> str:
-    """A rectangle of a part, hatched where the part has a hatch."""
+    """A rectangle of a part, with its hatch if it has one."""
     _, fill, hatch, _ = _LOOKS[part]
     return rect(x, y, wide, high, fill, title=title) + (_hatch(part, x, y, wide, high) if hatch and wide > 0 else "")
 
@@ -59,7 +59,7 @@ def swatch(part: str) -> str:
 
 
 def stacked(amounts: Sequence[tuple[str, float]], total: float) -> str:
-    """A bar of parts and their GiB within a GPU's total; what no part fills is its ground."""
+    """A bar of parts and their GiB within a GPU's total; the rest is background."""
     x, shapes = 0.0, [rect(0, 0, _BAR_WIDTH, _BAR_HEIGHT, HAIR)]
     for part, gib in amounts:
         wide = max(0.0, min(gib / total, 1.0)) * _BAR_WIDTH
@@ -71,7 +71,7 @@ def stacked(amounts: Sequence[tuple[str, float]], total: float) -> str:
 
 
 def legend(parts: Sequence[str], y: float, *, width: float = NARROW) -> tuple[str, float]:
-    """The names of parts with their looks, in lines as wide as a picture, and the height at which they end."""
+    """Legend of parts, in lines as wide as a chart, and the height at which it ends."""
     shapes, x = [], 0.0
     for part in parts:
         wide = 20 + 7.0 * len(part_name(part)) + 12

@@ -1,4 +1,4 @@
-"""A step of a runbook: a fact, what follows from it and what to do, with the evidence folded below."""
+"""A step of a runbook: a fact, its consequence and the action, with the evidence folded below."""
 
 from __future__ import annotations
 

@@ -93,7 +93,10 @@ def timelines(starts: Sequence[ServerRun]) -> str:
 
 
 def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str:
-    """One bar for each run with what fills its GPU; a mark shows the budget. Empty if no run prints its memory."""
+    """One bar per run with the parts of its GPU's memory; a mark shows the budget.
+
+    Empty without printed memory.
+    """
     rows = [
         (number, start, total)
         for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1)
@@ -134,7 +137,7 @@ def memories(starts: Sequence[ServerRun], totals: Sequence[float | None]) -> str
 
 
 def memory_parts(start: ServerRun) -> list[tuple[str, float]]:
-    """The printed parts of a launch's memory in GiB, those that are not zero."""
+    """Printed parts of a launch's memory in GiB, without zeros."""
     facts = start.facts
     parts = (("weights", facts.weights_gib), ("kv_cache", facts.kv_cache_gib), ("cuda_graphs", facts.cuda_graph_gib))
     return [(name, gib) for name, gib in parts if gib]
@@ -161,7 +164,7 @@ def throughputs(starts: Sequence[ServerRun]) -> str:
         parts += [rule(left, y, right, y), caption(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
 
     def place(index: int, rate: float) -> tuple[float, float]:
-        # Room for one more keeps the first and the last point off the edges.
+        # One extra slot keeps the first and the last point off the edges.
         return left + (right - left) * (index + 0.5) / longest, bottom - height * rate / top_rate
 
     for colour, (number, start, samples) in zip(drawing.LINES, rows, strict=False):

@@ -1,6 +1,6 @@
 """Terminal text whose spans have a meaning: laid out for a width, in colours or plain.
 
-A view is a sequence of blocks. Text of a log never chooses a tone or is read as markup.
+A view is a sequence of blocks. Log text never selects a tone and is never read as markup.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Tone(StrEnum):
     GOOD = "good"
     HINT = "hint"
     QUOTE = "quote"
-    """Words of a log or a script."""
+    """Text of a log or a script."""
     COMMAND = "command"
     COST = "cost"
     FAINT = "faint"
-    """A place, an id, a source: what may be passed over."""
+    """Less important text: a location, an id, a source."""
 
 
 VERDICTS = {
@@ -49,7 +49,7 @@ TextSpan = tuple[str, Tone | None]
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text in spans, each with what it means."""
+    """A text in spans, each with its meaning."""
 
     spans: tuple[TextSpan, ...]
 
@@ -75,7 +75,7 @@ Words = Styled | str
 
 
 def styled(words: Words, tone: Tone | None = None) -> Styled:
-    """A text with one meaning; what is in spans already keeps them."""
+    """A text with one tone; existing spans keep theirs."""
     return words if isinstance(words, Styled) else Styled(((words, tone),))
 
 
@@ -151,7 +151,7 @@ class Table:
     head: Sequence[Words]
     rows: Sequence[Sequence[Words]]
     numeric: frozenset[int] = frozenset()
-    """Columns of numbers, which stand to the right."""
+    """Columns of numbers, which are right-aligned."""
     indent: str = ""
 
     def lines(self, layout: Layout) -> list[Styled]:
@@ -169,7 +169,7 @@ class Table:
         return rows
 
     def _least(self, column: int, cells: Sequence[Styled]) -> int:
-        """Least width of a column: numbers are never broken, nor are the words above them."""
+        """Minimum width of a column: numbers and the words of their header are never broken."""
         longest = max((columns.width(word) for cell in cells for word in str(cell).split()), default=0)
         return longest if column in self.numeric else min(longest, _LEAST)
 

@@ -48,11 +48,11 @@ class Statement:
     text: str
     tone: Tone
     certainty: str = ""
-    """Dots and a word."""
+    """Certainty as dots and a word."""
     id: str = ""
     place: str = ""
     quote: str = ""
-    """Words of the input at that place."""
+    """Text of the input at that location."""
     is_whole: bool = False
     """Whether the quote is not cut at the end of its line: it is all there is to go by."""
     effect: str = ""
@@ -63,7 +63,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class SuggestedFix:
-    """The first fix: what to change, its cost, and what validated it."""
+    """The first fix: the change, its cost, and its validation."""
 
     change: str
     cost: str = ""
@@ -122,7 +122,7 @@ class Summary:
     sentence: str = ""
     """Description of a healthy state."""
     statements: tuple[Statement, ...] = ()
-    """The cause; without one, what was noticed."""
+    """The cause; without one, the observations."""
     fix: SuggestedFix | None = None
     fix_name: str = "Fix"
     memory: tuple[NamedMemory, ...] = ()
@@ -191,7 +191,7 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     marks = listed([styled(f"{check} {sign}", _MARK_TONES[sign]) for check, sign in fix.checks], "  ")
     if not fix.change:
         return [Line(lead + ("" if name.endswith("  ") else "  ") + marks)]
-    # A command keeps its blanks: it is broken between options only.
+    # A command keeps its blanks: it only breaks between options.
     change = styled(fix.change, Tone.COMMAND if fix.is_command else None)
     blocks: list[TextBlock] = [_Words(change, _INDENT, lead) if fix.is_command else _Paragraph(change, _INDENT, lead)]
     if fix.cost or fix.checks:
@@ -208,7 +208,7 @@ def _table_view(table: SummaryTable) -> list[TextBlock]:
 
 
 def step_view(step: Step) -> TextBlock:
-    """A step behind its name."""
+    """A step after its name."""
     lead = styled(_label(step.name), Tone.HEADING)
     command = step.command or step.runbook
     if step.text and command:
@@ -221,7 +221,7 @@ def _label(name: str) -> str:
 
 
 def _bar(use: MemoryUse) -> str:
-    """Memory of one GPU: what is needed without the KV cache, and the cache; "▓" beyond the GPU's end."""
+    """Memory of one GPU: the part without the KV cache, and the cache; "▓" beyond the GPU's end."""
     scale = _BAR / max(use.total_gib, use.used_gib)
     used = max(1, round(min(use.used_gib, use.total_gib) * scale))
     beyond = max(0, round((use.used_gib - use.total_gib) * scale))
@@ -276,7 +276,7 @@ class _BoundedTable:
 
 @dataclass(frozen=True, slots=True)
 class _Below:
-    """A text and a command behind it; below it where there is no room, in lines that a shell joins."""
+    """A text and a command after it; below it if there is no room, in shell-continued lines."""
 
     text: Styled
     command: Styled
@@ -321,11 +321,11 @@ class _Words:
 _SHELL = re.compile(
     r"""(?P<blank>(?:[ \t]|\\\n)+)|(?P<end>\n)|\#[^\n]*|(?:'[^']*'?|"(?:\\.|[^"\\])*"?|\\.?|[^ \t\n'"\\])+""", re.DOTALL
 )
-"""Blanks and continued lines, the end of a command, a comment, or a word with what is quoted in it."""
+"""Blanks and continued lines, the end of a command, a comment, or a word with its quotes."""
 
 
 def shell_lines(text: str) -> list[str]:
-    """The commands and comments of a script as they are written, each in one line unless a word has several."""
+    """Commands and comments of a script as written, each in one line unless a word has several."""
     lines: list[list[str]] = [[]]
     for piece in _SHELL.finditer(text):
         if piece["end"]:
@@ -336,7 +336,7 @@ def shell_lines(text: str) -> list[str]:
 
 
 def shell_words(text: str) -> list[str]:
-    """The words of a command as they are written, quotes kept; an option stays with its value."""
+    """Words of a command as written, quotes kept; an option stays with its value."""
     words: list[str] = []
     for piece in _SHELL.finditer(text):
         if piece["blank"] or piece["end"]:
@@ -370,7 +370,10 @@ def first_clauses(text: str, most: int) -> str:
 
 
 def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:
-    """The way to what a summary leaves out, by the command that shows it; None without one."""
+    """Reference to the parts that a summary omits, by the command that shows them.
+
+    None without one.
+    """
     text = between.join(parts)
     return Step("", text[:1].upper() + text[1:], again) if again else None
 
@@ -390,7 +393,7 @@ def sentence_of(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A text with another at the right edge; below it where there is no room."""
+    """A text with another at the right edge; below it if there is no room."""
 
     left: Styled
     right: Styled

@@ -1,4 +1,4 @@
-"""The summary of an answer as HTML: the same record as in the terminal, for notebooks, reports and pages."""
+"""Summary of an answer as HTML, for notebooks, reports and pages."""
 
 from __future__ import annotations
 
@@ -80,12 +80,15 @@ def command_html(text: str) -> str:
 
 
 def folded(name: str, html: str) -> str:
-    """HTML behind its name."""
+    """HTML folded under its name."""
     return f'<details style="margin-top:4px"><summary>{escape(name)}</summary>{html}</details>'
 
 
 def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
-    """Memory of one GPU as a bar for each name, on a common scale; what lies beyond the GPU's end is red."""
+    """Memory of one GPU as a bar for each name, on a common scale.
+
+    The part beyond the GPU's end is red.
+    """
     if not memory:
         return ""
     longest = max(max(named.use.total_gib, named.use.used_gib) for named in memory)

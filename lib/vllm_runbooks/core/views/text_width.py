@@ -46,9 +46,10 @@ def _fitting(text: str, columns: int) -> int:
 def wrap(
     text: str, columns: int, first: str = "", indent: str = "", *, most: int | None = None, ellipsis: str = " …"
 ) -> list[str]:
-    """The lines of a paragraph with one blank between its words, none wider than `columns`.
+    """Wrap a paragraph to `columns`, with one blank between its words.
 
-    `first` begins the first line and `indent` the others; of more than `most` lines the last ends with `ellipsis`.
+    `first` begins the first line and `indent` the others; if it has more than `most` lines, the
+    last ends with `ellipsis`.
     """
     if not any(map(_is_wide, text)):
         return textwrap.wrap(

@@ -132,7 +132,7 @@ class _ClaimCheck:
 
 
 def _others(credit: Credit, starts: Sequence[ServerRun]) -> list[str] | None:
-    """Settings that differ between two launches besides the one under test; None if a launch is missing."""
+    """Other settings that differ between two launches; None if a launch is missing."""
     chosen = [starts[number - 1] for number in credit.starts if 0 < number <= len(starts)]
     if len(chosen) != len(credit.starts) or not all(start.arguments for start in chosen):
         return None

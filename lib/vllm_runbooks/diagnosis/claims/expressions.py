@@ -25,7 +25,7 @@ Figures = Mapping[str, frozenset[str]]
 
 
 class UnknownError(Exception):
-    """A name of an expression has no value; the message says why."""
+    """A name of an expression has no value; the message has the reason."""
 
 
 def faults(expression: str, constants: Figures = MappingProxyType({})) -> list[str]:
@@ -98,7 +98,7 @@ def compute(expression: str, lookup: Lookup, constants: Figures = MappingProxyTy
     """Compute an expression.
 
     Raises:
-        LookupError: a name is unknown, or its value cannot be computed with; the message says which.
+        LookupError: A name is unknown, or its value cannot be used; the message names it.
     """
     try:
         tree = _parsed(expression)

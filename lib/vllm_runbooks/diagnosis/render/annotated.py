@@ -117,7 +117,7 @@ def _every_mark(answer: Answer) -> Iterator[tuple[tuple[int, int], _LineMark]]:
             ended = f"{number} of {len(answer.starts)}: {start.outcome.value}"
             yield (start.file, start.first_line), _LineMark(_START, label=ended)
     for line in answer.left_out:
-        if line.role in _ROLES:  # a cause that is left out, since the start went on, is no noise either
+        if line.role in _ROLES:  # a cause dropped because the launch went on is not noise
             yield (line.file, line.line), _LineMark(_ROLES[line.role])
 
 
@@ -144,7 +144,7 @@ def _rows(document: Document, marks: Mapping[int, _LineMark]) -> Iterator[_LogRo
             mark = marks.get(number)
             yield _LogRow(number, _said(text, mark), mark)
         before = number
-    # A pipe has been read already: its quotations are at hand.
+    # A pipe has been read already: use its quotes.
     missing = [line for line in sorted(marked) if line not in met]
     yield from (_LogRow(line, mark.quote.text, mark) for line in missing if (mark := marks[line]).quote)
 
@@ -202,7 +202,8 @@ def _redacted(first: int, lead: Iterable[str], stretch: Sequence[str]) -> Iterat
     before = "\n".join([*lead, ""])[-_BEFORE:]
     clear = redact_text(before + "\n".join(stretch))[len(redact_text(before)) :].split("\n")
     if len(clear) != len(stretch):
-        # A secret over several lines became one word: whatever is no whole line of the rest belongs to it.
+        # A multi-line secret became one word: lines that are not in the remaining text belong to
+        # it.
         kept = set(clear)
         clear = [line if line in kept else _GONE for line in stretch]
     yield from enumerate(clear, first)

@@ -41,12 +41,12 @@ _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE:
 
 
 def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedView:
-    """The answer in a card: state, cause, first fix, memory, and the runbook of this cause if it is another one.
+    """The answer as a card: state, cause, first fix, memory, and another runbook of the cause.
 
     Args:
         answer: The diagnosis.
         gpus: GPUs of the launch as the user named them.
-        runbook: The runbook that shows it.
+        runbook: The current runbook.
     """
     card = rendered(summary_record(answer, gpus=gpus, runbook=runbook))
     return _in_its_language(answer, card.plain, card.html)
@@ -68,7 +68,7 @@ def text(answer: Answer) -> str:
 
 
 def details(answer: Answer) -> list[TextBlock]:
-    """What the summary leaves out, for a terminal: why, how to verify, all fixes, figures."""
+    """Details beyond the summary, for a terminal: why, how to verify, all fixes, figures."""
     parts: list[list[TextBlock]] = []
     if len(answer.starts) > 1:
         parts.append(_starts_view(answer))
@@ -260,7 +260,7 @@ def starts(answer: Answer) -> RenderedView:
 
 
 def cause(answer: Answer) -> RenderedView:
-    """The root cause with its evidence, or what is known without one."""
+    """The root cause with its evidence, or the known facts without one."""
     finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
         if answer.outcome.is_healthy:
@@ -338,7 +338,7 @@ def remedies(answer: Answer) -> RenderedView:
 
 
 def advice(answer: Answer) -> RenderedView:
-    """What to do first, and notes on the fixes; `way_out` shows each fix."""
+    """First action, and notes on the fixes; `way_out` shows each fix."""
     return remedies(replace(answer, remedies=()))
 
 
@@ -378,7 +378,7 @@ def facts(answer: Answer) -> RenderedView:
 
 
 def others(answer: Answer) -> RenderedView:
-    """Findings besides the root cause, and the number of lines recognized as noise."""
+    """Findings other than the root cause, and the number of lines recognized as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
     say = Wording(answer.lang)
     left_out = answer_words.left_out(answer) if answer.hidden else say("No lines left out.")

@@ -23,7 +23,7 @@ def every(entrances: Sequence[Entrance]) -> RenderedView:
 
 
 def leading(entrances: Sequence[Entrance], answer: Answer) -> StepText:
-    """What to open or run for an answer: of the matching entrances the most specific."""
+    """Runbook or command for an answer: the most specific of the matching entrances."""
     cause = answer.root_cause
     if cause is None:
         if answer.outcome.is_healthy:

@@ -117,7 +117,7 @@ def _settings(names: Sequence[str]) -> str:
 
 
 def budget(starts: Sequence[ServerRun], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> StepText | None:
-    """What weights and KV cache use of each launch's budget; None if no launch prints it."""
+    """Budget share of weights and KV cache in each launch; None if no launch prints it."""
     parts = []
     for number, start in enumerate(starts, 1):
         facts, total = start.facts, gpu_total(start.facts, evidence, gpu_gib)

@@ -38,7 +38,7 @@ def timeline(log: DiagnosedLog) -> RenderedView:
 
 
 def failure(log: DiagnosedLog) -> RenderedView:
-    """What failed, with the log marked."""
+    """The failure, with the annotated log."""
     evidence = {
         "The log, marked": annotated.log(log.answer, log.evidence.documents),
         "How far the launch got": timeline(log),
@@ -69,5 +69,8 @@ def runbook(log: DiagnosedLog) -> RenderedView:
 
 
 def _in_english(log: DiagnosedLog, text: Callable[[Answer], StepText | None]) -> StepText | None:
-    """A step's text, which is in English: None for an answer in another language, whose evidence says the same."""
+    """Text of a step, in English; None for an answer in another language.
+
+    Its evidence says the same.
+    """
     return text(log.answer) if log.answer.lang is None else None

@@ -155,7 +155,7 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
 
 
 def comparable(starts: Sequence[ServerRun]) -> RenderedView:
-    """Which figures of these launches may be compared, and why the others may not."""
+    """Comparable figures of these launches, and the reasons why others are not."""
     comparisons = comparison.comparable(starts)
     if not comparisons:
         text = "Only one launch: nothing to compare." if starts else _NO_START

@@ -17,7 +17,7 @@ _LEAST_OTHERS_GIB = 0.1
 
 
 def failure(answer: Answer) -> StepText | None:
-    """What failed and why, with what to do first; None for a launch that did not fail."""
+    """The failure, its cause and the first action; None for a launch that did not fail."""
     if answer.outcome.is_healthy:
         return None
     cause = answer.root_cause
@@ -34,7 +34,7 @@ def failure(answer: Answer) -> StepText | None:
 
 
 def memory(answer: Answer) -> StepText | None:
-    """Who held the GPU's memory when the allocation failed; None if the message does not say."""
+    """Processes that used the GPU's memory when the allocation failed; None if not reported."""
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total, requested = printed_gib(captures, "total"), printed_gib(captures, "tried")
     if not total or requested is None:
@@ -75,7 +75,7 @@ def fixes(answer: Answer) -> StepText | None:
 
 
 def verification(answer: Answer) -> StepText | None:
-    """What would prove the cause, and what would refute it; None without a cause."""
+    """How to verify the cause, and what rules it out; None without a cause."""
     cause = answer.root_cause
     if cause is None or answer.outcome.is_healthy:
         return None

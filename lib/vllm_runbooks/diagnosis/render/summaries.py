@@ -101,7 +101,8 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         yield say("launch {number} of {count} (from line {line})", number=number, count=count, line=line)
     if answer.vllm.version:
         how = {"call-sites": say(" (from call sites)"), "given": say(" (given)")}.get(answer.vllm.source, "")
-        # The part of a version behind + names a build: no advice depends on it, and it fills the line.
+        # The part of a version after + names a build: no advice depends on it, and it fills the
+        # line.
         yield f"vLLM {answer.vllm.version.partition('+')[0]}{how}"
     facts = answer.facts
     if model := _model_name(facts.model or ""):
@@ -114,7 +115,7 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         yield gpus
     elif ranks > 1 and total:
         yield say("{count} GPUs", count=ranks) + say(" with {gib} GiB", gib=f"{total:.2f}")
-    elif ranks > 1:  # of which kind is not known
+    elif ranks > 1:  # of unknown kind
         yield " ".join(
             f"{name} {size}" for name, size in zip(("TP", "PP", "DP"), sizes, strict=True) if (size or 1) > 1
         )
@@ -154,7 +155,7 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
 
 
 def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
-    """What was noticed in a healthy log: degraded findings, and requests that were refused."""
+    """Observations in a healthy log: degraded findings, and rejected requests."""
     noticed = [finding for finding in answer.findings if finding.severity is not Severity.HINT]
     refused = [finding for finding in answer.findings if finding.class_.startswith("api.")]
     noticed += [finding for finding in refused if finding not in noticed]
@@ -190,7 +191,7 @@ def _from_captures(text: str, captures: Iterable[str]) -> str:
 
 
 def _unknown(answer: Answer, start: int | None, say: Wording) -> Statement:
-    """What is known of a log without a cause."""
+    """Facts of a log without a cause."""
     if not answer.starts:
         return Statement("?", say("This does not look like the log of a vLLM launch."), Tone.WARN)
     if answer.first_error is not None:
@@ -207,7 +208,7 @@ def _unknown(answer: Answer, start: int | None, say: Wording) -> Statement:
 
 
 def _notes(answer: Answer, say: Wording) -> Iterator[Step]:
-    """What is to be said of what was asked for."""
+    """Notes on the request."""
     for note in answer.notes[:_MOST_NOTES]:
         yield Step(say("Note"), note)
 

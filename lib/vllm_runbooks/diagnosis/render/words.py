@@ -17,7 +17,7 @@ _MEANINGS = {
 
 
 def release(answer: Answer) -> str:
-    """The release of a log, and how it is known."""
+    """The release of a log, and how it was determined."""
     say, vllm = Wording(answer.lang), answer.vllm
     return f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
 
@@ -43,7 +43,7 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
 
 
 def no_cause(answer: Answer) -> str:
-    """Why no cause is known, and what would help."""
+    """Reason why no cause is known, and the missing input."""
     say = Wording(answer.lang)
     if not answer.starts:
         return say("This does not look like the log of a vLLM launch.")
@@ -55,7 +55,7 @@ def no_cause(answer: Answer) -> str:
 
 
 def lead(answer: Answer) -> str:
-    """What to read if no cause is known."""
+    """Lines to read if no cause is known."""
     if answer.first_error:
         say = Wording(answer.lang)
         place = place_of(answer.first_error, answer.files, say)
@@ -81,7 +81,7 @@ def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:
 
 
 def looked_for(look_in: LookIn, say: Wording) -> str:
-    """What to look for if the cause is in another log."""
+    """Text to look for if the cause is in another log."""
     return say("{what} in {where}", what=look_in.what, where=look_in.where)
 
 
@@ -93,8 +93,8 @@ def quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[s
     return [(say(" and ").join(places_of_text), text) for text, places_of_text in places.items()]
 
 
-def verdicts(remedies: Sequence[Remedy], say: Wording) -> list[str]:
-    """Which checks the remedies passed, and which could not run; one sentence for those with the same checks."""
+def judgements(remedies: Sequence[Remedy], say: Wording) -> list[str]:
+    """Results of the remedies' checks; one sentence for remedies with the same results."""
     by_checks: dict[Checks, list[str]] = {}
     for number, remedy in enumerate(remedies, 1):
         by_checks.setdefault(remedy.checks, []).append(str(number))
@@ -104,7 +104,7 @@ def verdicts(remedies: Sequence[Remedy], say: Wording) -> list[str]:
 
 
 def judged_by(checks: Checks, say: Wording) -> str:
-    """Which checks a remedy passed, and which could not run, with the reason."""
+    """Checks that a remedy passed, and checks that could not run, with the reason."""
     judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
     passed = say(", ").join(say(name) for name, state in judges if state == "passed")
     whys = [(name, state.removeprefix("unknown: ")) for name, state in judges if state != "passed"]

@@ -1,1 +1,1 @@
-"""`edge10 compare`: whether quantising cost accuracy."""
+"""`edge10 judge`: accuracy loss of quantising."""

@@ -33,7 +33,7 @@ _TINY = 1e-9
 
 
 class _Difference(NamedTuple):
-    """A difference, as far as it is known."""
+    """A difference of two scores, with what is known of it."""
 
     difference: float | None = None
     interval: AccuracyInterval | None = None
@@ -42,7 +42,7 @@ class _Difference(NamedTuple):
     method: str = ""
     paired: bool = False
     variance: float | None = None
-    """Of the difference of one question."""
+    """Variance of the difference for one question."""
     counts: PairedCounts | None = None
     unknown: str = ""
     """Why there is no interval."""
@@ -115,7 +115,7 @@ def compare(
 
 
 def _is_deciding(first: EvaluationScore, second: EvaluationScore) -> bool:
-    """Whether the verdict on the data set rests on this score; if neither report says which, on each."""
+    """Whether the data set's verdict rests on this score; on each if no report marks it."""
     return first.is_primary is not False and second.is_primary is not False
 
 
@@ -225,7 +225,7 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
     lowest = intervals.unpaired((bands[0][1], number), (bands[1][0], number), confidence)
     highest = intervals.unpaired((bands[0][0], number), (bands[1][1], number), confidence)
     widest = AccuracyInterval(min(interval.low, lowest.low), max(interval.high, highest.high))
-    # One more question of each kind, so that a variance is never 0 (Agresti and Caffo).
+    # One more question of each kind, so that the variance is never 0 (Agresti and Caffo).
     shares = [(count + 1) / (size + 2) for count, size in zip(right, sizes, strict=True)]
     spread = sum(share * (1 - share) for share in shares)
     return _Difference(difference, interval, widest, number, NEWCOMBE, variance=spread, missing=number - min(sizes))
@@ -271,7 +271,7 @@ def _row(
 def _assess(
     comparison: _Difference, threshold: float, confidence: float, *, higher: bool | None
 ) -> tuple[Accuracy, str, bool | None, int | None]:
-    """Verdict, reason, whether the loss is real, and how many questions would tell."""
+    """Verdict, its reason, whether the loss is significant, and the number of questions needed."""
     if comparison.interval is None or comparison.widest is None or comparison.difference is None:
         return Accuracy.UNKNOWN, comparison.unknown, None, None
     if higher is None:

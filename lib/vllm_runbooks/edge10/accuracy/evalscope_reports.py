@@ -71,7 +71,7 @@ def _scores(data: Mapping[str, Any], dataset: str, where: str) -> Iterator[Repor
                 metric = metric._replace(higher_is_better=direction == "higher_is_better")
             is_primary: bool | None = identity == primary if primary is not None else None
         else:
-            # `Report.score` of these releases is that of the first metric.
+            # In these releases `Report.score` is the score of the first metric.
             metric, is_primary = score_names.metric(str(entry.get("name", ""))), position == 0
         parsed = list(islice(_metric_scores(entry, dataset, metric, is_primary=is_primary), _MAX_SUBSETS + 1))
         if len(parsed) > _MAX_SUBSETS:
@@ -157,7 +157,7 @@ def parse_reviews(text: str, name: str, where: str) -> Reviews:
 
 
 def _prompt(data: Mapping[str, Any]) -> Any:
-    """What the model was asked, without its answer and without marks that differ between runs."""
+    """Prompt of the model, without its answer and without marks that differ between runs."""
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages:
         return str(data.get("input", "")).removeprefix("**User**: \n")
@@ -286,7 +286,8 @@ def parse_table(text: str, where: str) -> EvalScopeReport:
     if len(models) > 1:
         some = ", ".join(list(models)[:8])
         raise InputError(f"{where}: its table has {len(models)} models ({some}); use one table per model")
-    # The table does not mark the primary metric: it is known where a data set has only one.
+    # The table does not mark the primary metric, so it is known only for a data set with one
+    # metric.
     counts = Counter(dataset for dataset, _ in {(score.dataset, score.metric.name) for score in parsed})
     marked = (replace(score, is_primary=counts[score.dataset] == 1 or None) for score in parsed)
     return EvalScopeReport(next(iter(models)), tuple(marked))

@@ -15,7 +15,7 @@ class Accuracy(StrEnum):
     KEPT = "kept"
     """The whole interval is above the threshold."""
     UNKNOWN = "unknown"
-    """The results do not say."""
+    """Not reported in the results."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,15 @@ class EvaluationScore:
     """A share of 1 if it is one; None if it is no number."""
     questions: int | None = None
     right: tuple[int, int] | None = None
-    """Fewest and most right answers that a rounded score stands for; None if it is no share of right answers."""
+    """Range of correct answers that a rounded score can mean; None if it is not a share of correct
+    answers."""
     is_share: bool | None = None
     """Whether it is a share of questions answered right; None if unknown."""
     higher_is_better: bool | None = None
     is_primary: bool | None = None
     """Whether it is the deciding metric of the data set; None if unknown."""
     answers: Mapping[str, AnsweredQuestion] | None = None
-    """By question; None if only the score is known."""
+    """Answers by question; None if only the score is known."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class ScoreComparison:
     widest: AccuracyInterval | None = None
     """The interval with the effect of rounding and of questions that only one answered; the verdict rests on it."""
     confidence: float | None = None
-    """Of the interval; higher for one of several subsets, so that all of them hold together."""
+    """Confidence level of the interval; higher for one of several subsets, for a joint level."""
     method: str = ""
     counts: PairedCounts | None = None
     is_real_loss: bool | None = None
@@ -125,7 +126,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class AccuracyComparison:
-    """Output of `edge10 compare --format json`: quantised against float."""
+    """Output of `edge10 judge --format json`: the quantised model compared with the float model."""
 
     verdict: Accuracy
     reason: str
@@ -136,7 +137,7 @@ class AccuracyComparison:
     threshold: float
     """The largest accepted loss, in shares of 1."""
     confidence: float
-    """Of the interval of a data set, and of those of all its subsets together."""
+    """Confidence level of a data set's interval, and of those of all its subsets jointly."""
     scores: tuple[ScoreComparison, ...]
     doubts: tuple[Doubt, ...]
     not_compared: tuple[str, ...]

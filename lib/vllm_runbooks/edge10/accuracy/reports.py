@@ -14,7 +14,7 @@ from vllm_runbooks.edge10.accuracy.records import Doubt, EvaluationResults
 from vllm_runbooks.edge10.accuracy.scores import ReportedScore
 
 MAX_BYTES = 64 * 2**20
-"""Of one file."""
+"""Maximum size of one file."""
 _REPORT, _TABLE = "EvalScope report", "EvalScope table"
 _VLMEVALKIT = "VLMEvalKit results"
 _RESULT_FILE = re.compile(
@@ -29,7 +29,7 @@ class ResultFile(NamedTuple):
     """A file of results."""
 
     name: str
-    """Its path below the given folder, with slashes."""
+    """Path below the given folder, with slashes."""
     raw: bytes
 
 

@@ -36,7 +36,7 @@ _QUANTISED = re.compile(
 
 
 class EvaluationMetric(NamedTuple):
-    """A metric, as far as its name says."""
+    """Metric parsed from its name."""
 
     name: str
     is_share: bool | None
@@ -49,7 +49,7 @@ def shown(name: object) -> str:
 
 
 def key(name: str) -> str:
-    """The same key for spellings such as `General-MCQ` and `general_mcq`."""
+    """Normalized key, equal for spellings such as `General-MCQ` and `general_mcq`."""
     return re.sub(r"[\s_/-]+", "-", name.casefold()).strip("-")
 
 
@@ -91,5 +91,5 @@ def _named(name: str) -> EvaluationMetric:
 
 
 def looks_quantised(model: str) -> bool:
-    """Whether a model's name says that its weights are quantised."""
+    """Whether a model's name indicates quantised weights."""
     return _QUANTISED.search(model.casefold()) is not None

@@ -74,7 +74,7 @@ def combine_scores(reported: Iterable[ReportedScore]) -> tuple[EvaluationScore, 
 
 
 def _deduplicate(group: Sequence[ReportedScore]) -> list[ReportedScore]:
-    """Each score once, as several tables or files may have it."""
+    """Each score once, because several tables or files may contain it."""
     by_subset: dict[str | None, ReportedScore] = {}
     for score in group:
         name = None if score.subset is None else score_names.key(score.subset)
@@ -125,7 +125,7 @@ def _right_answers(score: ReportedScore) -> tuple[tuple[int, int] | None, bool |
 
 
 def _total(reported: ReportedScore | None, parts: Sequence[EvaluationScore], example: ReportedScore) -> EvaluationScore:
-    """The score of a whole data set, by its subsets where these say more."""
+    """Score of a whole data set, from its subsets if they have more detail."""
     if reported is not None and (reported.answers is not None or not parts):
         return _evaluate(reported)
     questions = sum(part.questions or 0 for part in parts)

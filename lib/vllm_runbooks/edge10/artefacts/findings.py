@@ -19,7 +19,7 @@ class FolderNotes:
     """Findings of a check in progress, and what it leaves open."""
 
     source: str
-    """Of the toolchain's facts."""
+    """Source in the toolchain's facts."""
     base: str = ""
     """Folder that paths of findings are below, with a trailing slash."""
     findings: list[RuleFinding] = field(default_factory=list)

@@ -1,6 +1,7 @@
-"""Files of a folder with their sizes, and the contents of those that are checked.
+"""Files of a folder with their sizes, and the contents of checked files.
 
-A link to a file is the file. A link to a folder is not followed, so that there are no cycles and no way out.
+Links to files are followed. Links to folders are not, so that there are no cycles and nothing
+outside is read.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def read_contents(folder: Path, listing: Listing) -> Contents:
 
 
 class _UnreadableFileError(Exception):
-    """A file cannot be read; the text says why and quotes nothing of it."""
+    """A file cannot be read; the message has the reason and quotes no content."""
 
 
 def _read_json(path: Path) -> str:
@@ -117,7 +118,7 @@ def _read_json(path: Path) -> str:
         raise _UnreadableFileError("is empty")
     try:
         text = raw.decode()
-        json.loads(text, parse_int=len, parse_float=len)  # very many digits take very long
+        json.loads(text, parse_int=len, parse_float=len)  # very long numbers are slow to parse
     except UnicodeDecodeError as error:
         raise _UnreadableFileError(f"is not UTF-8 text from byte {error.start} on") from None
     except json.JSONDecodeError as error:

@@ -30,7 +30,7 @@ _NAME = "the folder's name"
 
 @dataclass(frozen=True)
 class ExpectedArtefact:
-    """What a folder should contain; None if any."""
+    """Expected contents of a folder; None for any."""
 
     job: EdgeJob | None = None
     dies: int | None = None
@@ -82,7 +82,7 @@ def check(
 
 
 class _FolderSettings(NamedTuple):
-    """What a folder is for, and how that is known."""
+    """Purpose of a folder, and how it was determined."""
 
     kind: str | None = None
     dies: int | None = None

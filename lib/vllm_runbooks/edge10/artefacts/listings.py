@@ -179,7 +179,7 @@ def _read_long(lines: list[str]) -> _Entries | None:
         matched += 1
         name = _unquote(row[2].strip()).partition(" -> ")[0]
         kind = "folder" if mode[1] == "d" else "file" if mode[1] in "-l" else "other"
-        # The size of a link is not that of its target.
+        # The listed size of a link is not that of its target.
         size = _parse_size(row[1]) if mode[1] == "-" else None
         name = name.removesuffix("*") if "x" in line.split(None, 1)[0] else name
         entries.append(_Entry(f"{folder}/{name}" if folder else name, size, kind))

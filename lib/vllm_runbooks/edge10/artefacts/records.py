@@ -1,4 +1,4 @@
-"""Records of folders between the steps to an edge chip: what lies there, and what is wrong."""
+"""Records of the folders between the steps for an edge chip: contents and problems."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ListedFile:
     path: str
     """Below the folder that was listed, with `/` between its parts."""
     bytes: int | None = None
-    """None: the listing does not tell it."""
+    """Size; None if the listing does not have it."""
     kind: str = "file"
-    """Of `FILE_KINDS`."""
+    """One of `FILE_KINDS`."""
 
 
 FILE_KINDS = ("file", "folder", "broken link", "linked folder", "other")
@@ -26,42 +26,42 @@ FILE_KINDS = ("file", "folder", "broken link", "linked folder", "other")
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in a folder."""
+    """Files of a folder."""
 
     name: str
-    """Of the folder; empty: it is not told."""
+    """Folder name; empty if unknown."""
     files: tuple[ListedFile, ...]
     unread: Mapping[str, str] = field(default_factory=dict)
     """By path of a folder in it why it could not be listed."""
     is_truncated: bool = False
     """Whether there is more than is listed."""
     tool: str = ""
-    """What listed it."""
+    """Tool that wrote the listing."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What stands in the files of a folder, as far as it is judged; all by path."""
+    """Contents of the checked files of a folder, by path."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     tensors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Bytes of each tensor, by file and name."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with a file that could not be read."""
+    """Problems of unreadable files."""
 
 
 @dataclass(frozen=True)
 class CheckedFolder:
-    """What a folder between two steps is, and what is wrong with it: what `edge10 check --format json` prints."""
+    """Kind and problems of a folder between two steps: output of `edge10 check --format json`."""
 
     toolchain: str
     """Id of the facts."""
     name: str
-    """Of the folder; empty: it is not told."""
+    """Folder name; empty if unknown."""
     artefact: str
-    """Of `ARTEFACTS`."""
+    """One of `ARTEFACTS`."""
     kind: str | None
-    """Of `KINDS`; None: it is not told."""
+    """One of `KINDS`; None if unknown."""
     dies: int | None
     dies_source: str
     lengths: tuple[int, ...] | None
@@ -69,11 +69,11 @@ class CheckedFolder:
     listing: Listing
     findings: tuple[RuleFinding, ...]
     unchecked: tuple[str, ...] = ()
-    """What was asked for, and could not be established."""
+    """Requested checks without a result."""
     notes: tuple[str, ...] = ()
-    """What the answer does not cover, or takes from the files themselves."""
+    """Limits of the answer, and values taken from the files themselves."""
     ok: bool | None = None
-    """None: nothing was found, and something that was asked for could not be established."""
+    """None if no problem was found, but a requested check has no result."""
 
 
 ARTEFACTS = ("compiled", "checkpoint")

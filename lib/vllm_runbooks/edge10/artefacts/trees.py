@@ -1,7 +1,7 @@
-"""Compare a compiled model with the files that a compile writes: missing, not renamed, left over, empty or damaged.
+"""Compare a compiled model with the files of a compile: missing, leftover, empty or damaged.
 
-Missing files are collected first. Then each check takes its share of them, the coarse ones first, so that a die that
-was not copied is one finding and not twenty.
+Missing files, including those not renamed, are collected first. Then each check takes its share of
+them, the broadest check first, so that a die that was not copied is one finding and not twenty.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class TreeCheck:
             yield from self.compiled.slots(length)
 
     def run(self, damaged: Mapping[str, str]) -> None:
-        """Add what is wrong to the notes; `damaged` says what is wrong with JSON files."""
+        """Add the problems to the notes; `damaged` has those of JSON files."""
         first = len(self.notes.findings)
         self._check_parts()
         self._check_dies()

@@ -1,7 +1,7 @@
-"""Check a quantised checkpoint: complete, from one save, in the form that is read next, of plausible size.
+"""Check a quantised checkpoint: complete, from one save, in the expected format, plausible size.
 
-A quantised weight takes 4 bits, with scales and zero points of its groups; everything else takes 16 bits. The form
-before conversion is undocumented and not checked.
+A quantised weight takes 4 bits, with scales and zero points per group; everything else takes 16
+bits. The format before conversion is undocumented and not checked.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class CheckpointCheck:
         self.packed = sorted(name for name in self.names if name.endswith(_QWEIGHT))
 
     def run(self) -> None:
-        """Add what is wrong to the notes."""
+        """Add the problems to the notes."""
         self._check_files()
         self._check_weights()
         is_whole = not any(finding.id.startswith("edge10.checkpoint_shard_") for finding in self.notes.findings)
@@ -137,7 +137,7 @@ class CheckpointCheck:
                 is_packed_config = name == _CONFIG and (self.step == "convert" or bool(self.packed))
                 do = meaning("edge10.checkpoint_unsaid").do if is_packed_config else ""
                 self.add("edge10.checkpoint_file_missing", name, reason, do=do)
-                # Without the float model any of the names may be the right one.
+                # Without the float model, any of the names may be the right one.
                 missing.update(row.names if self.float is None else (name,))
         for path, problem in self.contents.damaged.items():
             if not path.endswith(_WEIGHTS):
@@ -147,7 +147,7 @@ class CheckpointCheck:
         return self.float is not None and name in self.float.files
 
     def _reason_for(self, row: CheckpointFile) -> str:
-        """Say why a missing file is needed; empty if it is not."""
+        """Reason why a missing file is needed; empty if it is not."""
         if row.is_needed:
             return f"is missing: {row.says}" if row.says else "is missing"
         if self.float is not None:

@@ -1,1 +1,1 @@
-"""The chain from checkpoint to judged accuracy, run with open parts."""
+"""Chain from a checkpoint to its measured accuracy, with open-source components."""

@@ -1,9 +1,9 @@
-"""The chain on open parts: quantise a model, serve the float and the quantised one in turn, compare their scores.
+"""Chain of open-source components: quantise a model, serve both versions, compare their scores.
 
-    parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── compare
+parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── judge
 
-Invalid input is rejected before anything is started. After that each link records its result, nothing is raised, and
-the files stay where the record says.
+Invalid input is rejected before the chain starts. After that, each link records its result instead
+of raising, and the files stay where the record says.
 """
 
 from __future__ import annotations
@@ -62,33 +62,36 @@ def chain(
     evaluate_within_s: float = HOUR_S,
     say: Say = print,
 ) -> OpenChain:
-    """Quantise the command's model, serve both in turn, have EvalScope ask both the same, and judge what was lost.
+    """Quantise the command's model, serve and evaluate both versions, and compare the scores.
 
     Args:
-        command: Command that serves the float model, as typed; the quantised one is served by the same.
+        command: Command that serves the float model, as typed; it also serves the quantised
+            one.
         questions: Folder with files `NAME_val.csv`: the columns question, A, B, … and answer.
-        calibration: File of texts to quantise with, one a line, or `.jsonl` with `text` or `messages`; not the
-            questions themselves, which would make the loss look smaller.
-        method: "awq" or "gptq"; four bits for weights, in groups of 128.
-        samples: Most texts that are used.
-        tokens: Most tokens of a text.
-        quantised: Folder of a model that was quantised before, by any tool.
-        threshold: The largest accepted loss, in shares of the questions.
-        answer_tokens: Most tokens of an answer.
-        at_once: Questions in flight.
+        calibration: Calibration texts, one per line, or `.jsonl` with `text` or `messages`; not
+            the questions themselves, which would understate the loss.
+        method: "awq" or "gptq"; four-bit weights, in groups of 128.
+        samples: Maximum number of calibration texts.
+        tokens: Maximum number of tokens per text.
+        quantised: Folder of an already quantised model, from any tool.
+        threshold: The largest accepted loss, as a share of the questions.
+        answer_tokens: Maximum number of tokens per answer.
+        at_once: Maximum concurrency.
         step: Name of the step.
-        python: The Python with llm-compressor and EvalScope, or its environment's folder; empty: that of the variable
-            RUNBOOKS_OPEN_PARTS, else that of the command's vLLM.
-        vllm: Release of vLLM; empty: that of the command's Python.
-        memory_gib: Memory for quantising, and for each evaluation; None: nearly all that is free.
-        folder: Folder of the results; empty: the run's own, or one among those of all launches.
+        python: The Python with llm-compressor and EvalScope, or its environment's folder; empty
+            for the variable RUNBOOKS_OPEN_PARTS, else for the Python of the command's vLLM.
+        vllm: Release of vLLM; empty for that of the command's Python.
+        memory_gib: Memory for quantising, and for each evaluation; None for nearly all free
+            memory.
+        folder: Folder of the results; empty for the run's own, or for one among those of all
+            launches.
         quantise_within_s: Timeout for quantising.
         ready_within_s: Timeout for a server to become ready.
         evaluate_within_s: Timeout for each evaluation.
         say: Prints a line on the progress.
 
     Raises:
-        InputError: An argument cannot be used; nothing was started.
+        InputError: An argument is invalid; nothing was started.
     """
     subject = starting.subject(command, vllm)
     limits = _ChainLimits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
@@ -158,7 +161,8 @@ class _ChainLimits:
     ready_within_s: float
     evaluate_within_s: float
     memory_gib: float | None
-    """Of quantising, and of each evaluation; None for nearly all that is free then."""
+    """Memory for quantising, and for each evaluation; None for nearly all memory that is free
+    then."""
 
     def check(self) -> None:
         """Validate the limits; raises InputError."""
@@ -174,7 +178,7 @@ class _ChainLimits:
         return self.quantise_within_s + 2 * (self.ready_within_s + self.evaluate_within_s) + starting.AROUND_S
 
     def of(self, seconds: float) -> RunLimits:
-        """The limits of a program that starts now."""
+        """Limits of a program that starts at this time."""
         return RunLimits(seconds, limited.free_memory_gib() if self.memory_gib is None else self.memory_gib)
 
 

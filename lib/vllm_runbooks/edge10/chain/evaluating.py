@@ -25,7 +25,7 @@ _MAX_FILE = 1 << 28
 _KEY = "EVALSCOPE_API_KEY"
 """EvalScope reads the key from this variable (models/openai_compatible.py)."""
 _NO_PROXY = "http://127.0.0.1:9"
-"""A proxy that refuses: no host but the server is reached."""
+"""A proxy that refuses connections, so that only the server is reached."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 _PROGRESS = re.compile(r"Evaluating\[[\w@-]{1,80}\]: +(\d{1,3})%", re.ASCII)
 

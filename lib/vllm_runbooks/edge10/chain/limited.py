@@ -42,7 +42,7 @@ class RunLimits:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all programs of a chain share."""
+    """Shared settings of all programs of a chain."""
 
     environment: Mapping[str, str]
     """All variables."""
@@ -145,7 +145,7 @@ class _Monitor:
             except psutil.Error:
                 continue
             self._cpu[process.pid] = times.user + times.system
-            # Memory shared with others, as maps of one file, would be counted several times.
+            # Exclude shared memory, such as mapped files, which several processes would count.
             self.memory += usage.rss - getattr(usage, "shared", 0)
         self.peak = max(self.peak, self.memory)
 

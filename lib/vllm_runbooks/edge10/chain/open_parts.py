@@ -73,7 +73,7 @@ def _find_python(name: str, source: str) -> str:
             raise InputError(f"{source}: {name}: is not a Python environment; use one, or its bin/python")
     elif not os.access(place, os.X_OK) or not place.is_file():
         raise InputError(f"{source}: {name}: no such Python; use one, or the folder of its environment")
-    # Not resolved: the link tells a Python its environment.
+    # Not resolved: Python finds its environment by the link.
     return str(place.absolute())
 
 
@@ -83,7 +83,7 @@ def missing(parts: OpenParts, packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def how(parts: OpenParts, lacking: Sequence[str]) -> str:
-    """One line on what is missing and how to install it."""
+    """One line about missing components and their installation."""
     return (
         f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not installed in {parts.python}; in an "
         f"separate environment, `python -m venv ENV && ENV/bin/pip install {' '.join(lacking)}`, then set it with "

@@ -72,8 +72,9 @@ def _quantise(request: dict[str, Any]) -> None:
 
     has_accelerator = torch.accelerator.is_available()
     if not has_accelerator:
-        # llm-compressor pins what it keeps between layers (pipelines/cache.py), so that a GPU may fetch it; without a
-        # GPU torch refuses to pin, and AWQ ends with "Cannot access accelerator device when none is available".
+        # llm-compressor pins intermediate results (pipelines/cache.py) for transfers to a GPU;
+        # without a GPU torch cannot pin, and AWQ fails with "Cannot access accelerator device when
+        # none is available".
         torch.Tensor.pin_memory = lambda self, *_, **__: self
     torch.manual_seed(_SEED)
     from llmcompressor import oneshot  # type: ignore[import-not-found]

@@ -21,7 +21,8 @@ from vllm_runbooks.probe.starts import LaunchResult
 _PROGRAM = Path(__file__).with_name("quantiser.py")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 _PASSIVE_WAIT = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Waiting threads sleep: on a busy host spinning takes five times as long (109 s against 23 on two cores)."""
+"""Waiting threads sleep: on a busy host spinning takes five times as long (109 s instead of 23 s on
+two cores)."""
 _WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"})
 _CONFIGS = frozenset(
     {"config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json", "params.json"}
@@ -38,7 +39,7 @@ class QuantisingPlan(NamedTuple):
     calibration: Path
     samples: int
     tokens: int
-    """Of one sample, at most."""
+    """Maximum tokens per sample."""
 
 
 def plan(method: str, calibration: str, samples: int, tokens: int) -> QuantisingPlan:

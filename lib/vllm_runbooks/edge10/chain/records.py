@@ -33,7 +33,7 @@ class ProgramRun:
     """In words, as in "ended with exit status 1"."""
     seconds: float
     cpu_s: float
-    """Of all its processes, sampled twice a second."""
+    """CPU time of all its processes, sampled twice a second."""
     memory_gib: float
     """Peak of all its processes together, sampled twice a second."""
     log: str
@@ -49,7 +49,7 @@ class ChainLink:
     """One link of the chain."""
 
     name: str
-    """Of `LINKS`."""
+    """One of `LINKS`."""
     result: LaunchResult
     message: str
     """One line: the result, or why there is none."""
@@ -67,7 +67,7 @@ class Quantised:
 
     folder: str
     method: str
-    """"awq" or "gptq"; empty if a model was given whose configuration does not say."""
+    """"awq" or "gptq"; empty if a given model's configuration does not define it."""
     scheme: str
     """llm-compressor's name of it; empty if the model was given."""
     samples: int | None
@@ -75,7 +75,7 @@ class Quantised:
     sample_tokens: int | None
     """Tokens of all texts."""
     float_bytes: int | None
-    """Of the float model's tensors."""
+    """Bytes of the float model's tensors."""
     quantised_bytes: int | None
     copied: tuple[str, ...] = ()
     """Files of the float model that were copied next to the weights."""

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LIMIT_S = 5.0
-"""Time that a program has, with everything that holds its output open."""
+"""Timeout of a program, including every process that has its output open."""
 MOST = 4 << 20
 """Bytes of its output, and of standard error, that are kept; the rest is dropped."""
 
 
 class ProgramAnswer(NamedTuple):
-    """What a program printed."""
+    """Output of a program."""
 
     status: int | None
-    """None if it could not be started or was ended at the limit."""
+    """None if it could not be started or was killed at the timeout."""
     output: str = ""
     errors: str = ""
     is_late: bool = False

@@ -1,4 +1,7 @@
-"""Ask docker and the container toolkit of this host for their facts; nothing is pulled, started or logged in to."""
+"""Collect facts from docker and the container toolkit of this host.
+
+Nothing is pulled, started or logged in to.
+"""
 
 from __future__ import annotations
 

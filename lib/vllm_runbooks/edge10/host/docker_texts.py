@@ -38,7 +38,7 @@ def parse_program(text: str) -> str | None:
 
 
 class DockerEndpoint(NamedTuple):
-    """Where docker's program connects to."""
+    """Endpoint of the docker client."""
 
     context: str | None
     address: str | None

@@ -1,4 +1,4 @@
-"""Collect the facts of this host, or take those of a recorded one, and check them before a step."""
+"""Collect the facts of this host, or load recorded ones, and check them before a step."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_asked(
     registry: str | None = None,
     data: str | None = None,
 ) -> HostCheckRequest:
-    """What a host is checked for, validated; raises InputError."""
+    """Validate a check request; raises InputError."""
     if image is not None and not host_commands.is_of_kind("image", image):
         raise InputError(f"--image {_shown(image)}: is not an image name; use NAME:TAG or HOST:PORT/NAME:TAG")
     if registry is not None:

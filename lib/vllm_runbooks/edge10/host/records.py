@@ -10,13 +10,13 @@ from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.host.records import Inventory
 
 HOST_KIND = "edge10-host"
-"""What a recorded host calls itself."""
+"""Kind in the record of a host."""
 HOST_STEPS = ("quantise", "evaluate", "compile")
-"""Steps before which a host is looked at; converting takes no more than quantising."""
+"""Steps with a host check; converting needs no more than quantising."""
 
 
 class DockerState(StrEnum):
-    """What became of the question to docker."""
+    """Result of contacting docker."""
 
     ANSWERS = "answers"
     MISSING = "missing"
@@ -26,11 +26,11 @@ class DockerState(StrEnum):
     DENIED = "denied"
     """This user may not talk to it."""
     SILENT = "silent"
-    """It gave no answer within the limit, and was left."""
+    """No answer within the timeout."""
     REMOTE = "remote"
-    """It is on another host, and was not asked."""
+    """On another host, not contacted."""
     UNKNOWN = "unknown"
-    """What it said is not understood."""
+    """The answer was not understood."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,27 @@ class DaemonFile:
 
     path: str
     exists: bool | None = None
-    """None: it may not be read."""
+    """None without read permission."""
     problem: str = ""
-    """Why the service refuses it, with the line; empty: nothing."""
+    """Reason why the daemon rejects it, with the line; empty if there is none."""
     insecure_registries: tuple[str, ...] | None = None
-    """None: it is not known; empty: it names none."""
+    """None if unknown; empty if it lists none."""
     runtimes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A container image, as docker tells of it."""
+    """A container image, as docker reports it."""
 
     name: str
-    """As it was asked for."""
+    """Name as requested."""
     exists: bool | None = None
     size_gib: float | None = None
 
 
 @dataclass(frozen=True)
 class DockerFacts:
-    """Docker, as its program and its service tell of it."""
+    """Facts of docker, from its client and its daemon."""
 
     state: DockerState = DockerState.UNKNOWN
     reason: str = ""
@@ -69,28 +69,28 @@ class DockerFacts:
     server: str | None = None
     """Release of the service."""
     endpoint: str | None = None
-    """Where the program looks for the service."""
+    """Endpoint at which the client looks for the daemon."""
     context: str | None = None
-    """Name of the program's setting that says where."""
+    """Docker context that sets the endpoint."""
     root_folder: str | None = None
-    """Where images are kept."""
+    """Folder of the images."""
     root_free_gib: float | None = None
     """On the disk of that folder."""
     runtimes: tuple[str, ...] | None = None
     insecure_registries: tuple[str, ...] | None = None
     """Registries that the running service talks to without a certificate."""
     files: tuple[DaemonFile, ...] | None = None
-    """Where the service may have settings from."""
+    """Files that may configure the daemon."""
     images: tuple[ImageFacts, ...] = ()
-    """Those that were asked for."""
+    """The requested images."""
 
 
 @dataclass(frozen=True)
 class ToolkitFacts:
-    """What gives containers the cards of NVIDIA."""
+    """Toolkit that gives containers access to NVIDIA GPUs."""
 
     programs: tuple[str, ...] = ()
-    """Of it, those that are found."""
+    """Installed programs of the toolkit."""
 
 
 @dataclass(frozen=True)
@@ -113,26 +113,27 @@ class EdgeHost:
 
     kind: str = HOST_KIND
     constructed: bool = False
-    """Whether it was written down from what somebody told."""
+    """Whether the record was written manually."""
     source: str | None = None
     timestamp: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
     inventory: Inventory = field(default_factory=Inventory)
     python: str | None = None
-    """The Python that was named, whose packages the inventory has; None: none was, and they are of no step."""
+    """The given Python, whose packages are in the inventory; None if none was given: then the
+    packages do not belong to a step."""
     docker: DockerFacts | None = None
     toolkit: ToolkitFacts | None = None
     folder: FolderFacts | None = None
     environment: Mapping[str, str] | None = None
-    """Of the variables that steps heed, those that are set."""
+    """Environment variables that steps read, if set."""
 
 
 @dataclass(frozen=True)
 class HostCheckRequest:
-    """What a host is looked at for."""
+    """A host check."""
 
     step: str
-    """Of `HOST_STEPS`."""
+    """One of `HOST_STEPS`."""
     model: str | None = None
     image: str | None = None
     registry: str | None = None
@@ -142,7 +143,7 @@ class HostCheckRequest:
 
 @dataclass(frozen=True)
 class UnknownHostFact:
-    """Something that would mean something, and that is not known of a host."""
+    """A relevant but unknown fact of a host."""
 
     fact: str
     reason: str
@@ -158,4 +159,4 @@ class CheckedHost(EdgeHost):
     findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[UnknownHostFact, ...] = ()
     ok: bool | None = None
-    """Whether nothing stands in the way of the step; None: nothing was found, and something is not known."""
+    """Whether no problem prevents the step; None if no problem was found, but a fact is unknown."""

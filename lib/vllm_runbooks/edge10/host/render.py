@@ -36,7 +36,7 @@ _VERDICTS = {
 
 
 def models(answer: ModelSupportReport) -> list[TextBlock]:
-    """Which models the toolchain quantises and compiles, for a terminal."""
+    """Models that the toolchain quantises and compiles, for a terminal."""
     names = [visible(cut(model.name, 60)) for model in answer.models]
     rows: list[tuple[Words, ...]] = [
         (

@@ -35,14 +35,15 @@ def load(name: str) -> EdgeHost:
 
 
 def read(text: str, where: str) -> EdgeHost:
-    """Parse a recorded host and redact its secrets; of an inventory's snapshot only the inventory is known.
+    """Parse a recorded host and redact its secrets; an inventory's snapshot has only the inventory.
 
     Args:
-        text: What `edge10 preflight --out FILE`, its JSON output, or `inventory -o FILE` wrote.
+        text: Output of `edge10 preflight --out FILE`, its JSON output, or of `inventory -o
+            FILE`.
         where: Its name in messages.
 
     Raises:
-        InputError: It is no recorded host, or is damaged.
+        InputError: The text is not a recorded host, or is damaged.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"{where}: is larger than {MAX_TEXT >> 20} MiB, not a recorded host; {_INSTEAD}")

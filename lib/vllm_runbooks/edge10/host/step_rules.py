@@ -35,7 +35,7 @@ _LOCAL_STATES = (
 
 @dataclass(frozen=True)
 class HostObservation:
-    """What a condition found; severity and fix if they differ from the table's."""
+    """Result of a condition; severity and fix if they differ from the table's."""
 
     text: str
     severity: Severity | None = None
@@ -118,7 +118,7 @@ Condition = Callable[[EdgeRuleContext], _Observations]
 
 
 def version_numbers(version: str | None) -> tuple[int, ...]:
-    """The numbers at the start of a version; empty if there are none."""
+    """Numbers at the start of a version; empty if there are none."""
     match = re.match(r"v?(\d{1,6}(?:\.\d{1,6}){0,4})", version or "", re.ASCII)
     return tuple(map(int, match[1].split("."))) if match else ()
 

@@ -1,7 +1,8 @@
-"""Read the description of a job, a small YAML text: every fault at once, by line and field.
+"""Read the description of a job, a small YAML text; reports every error by line and field.
 
-What the description leaves out comes from the facts of the toolchain, and the job says so. What contradicts itself or
-the facts is a problem; what the facts do not tell is a doubt, which stops nobody.
+Defaults come from the facts of the toolchain, and the job reports them. Contradictions within the
+description or with the facts are problems; gaps in the facts are doubts, which do not block the
+job.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def example(facts: Toolchain) -> str:
 
 
 class _JobReader:
-    """Reads the values of a description, and collects what is wrong with them."""
+    """Reads the values of a description, and collects their problems."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -433,7 +434,7 @@ class _JobChecks:
         }
         values |= {key: reader.whole(f"calibration.{key}", 1, _MAX_TOKENS) for key in ("samples", "tokens")}
         dataset = values["dataset"]
-        # The part, split and column of the facts are those of their own data set.
+        # Part, split and column in the facts are those of their own data set.
         is_known = dataset in (None, facts.dataset)
         for key in ("split", "column"):
             field = f"calibration.{key}"

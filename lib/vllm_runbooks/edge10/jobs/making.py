@@ -1,7 +1,7 @@
-"""Make the files of a job from its description, check them as a user's own, and store them.
+"""Generate the files of a job from its description, check them like a user's own, and store them.
 
-What was made here before is known by its digest, so that making again replaces it, and nothing that somebody wrote or
-changed is lost.
+Generated files are recognized by their digest, so that generating again replaces them, and nothing
+that a user wrote or changed is lost.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
 
 
 class StoredFile(NamedTuple):
-    """What a folder has under the name of a made file."""
+    """A file in a folder with the name of a generated file."""
 
     text: bytes | None
     """None if there is nothing."""

@@ -66,9 +66,9 @@ def dies_folder(dies: int, of: Toolchain) -> str:
 
 
 def read(name: str, of: Toolchain) -> FolderName | None:
-    """Read the name of a compiled model's folder, or of a path its last part; None if it matches no template.
+    """Parse the name or path of a compiled model's folder; None if it matches no template.
 
-    A name that stops behind the model, as in `Qwen3-4B-AWQ-AOT`, tells the model and that it is compiled, no more.
+    A name that ends after the model, such as `Qwen3-4B-AWQ-AOT`, has no settings.
     """
     folder = model_name(name)
     if len(folder) > _MAX_NAME:

@@ -1,4 +1,4 @@
-"""Records of a job that takes one model to an edge chip: as it is described, named, and made into files."""
+"""Records of a job that takes one model to an edge chip: description, names and generated files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from vllm_runbooks.lint.records import Issue
 
 @dataclass(frozen=True)
 class JobCalibration:
-    """What a job's quantising is fed with."""
+    """Calibration data of a job's quantising."""
 
     method: str
     samples: int
     tokens: int
-    """Of one sample."""
+    """Tokens per sample."""
     dataset: str
     """Name on the Hub, or a folder."""
     dataset_config: str
-    """Which part of the data set; empty: it has no parts."""
+    """Configuration of the data set; empty if it has none."""
     split: str
     column: str
 
@@ -36,12 +36,12 @@ class JobEvaluation:
     """Under which the float model is served, and asked."""
     quantised_name: str
     limit: int | None
-    """Questions of each data set's parts; None: all."""
+    """Maximum number of questions per part of a data set; None for all."""
     seed: int
     answer_tokens: int
     """Longest answer."""
     cards: int
-    """Of each of the two servers: its tensor parallel size."""
+    """GPUs per server: its tensor parallel size."""
 
 
 @dataclass(frozen=True)
@@ -51,38 +51,40 @@ class EdgeJob:
     toolchain: str
     """Id of the facts."""
     model: str
-    """As given: its name on the Hub, or its folder."""
+    """Name on the Hub, or folder, as given."""
     listed: str
     """Name in the toolchain's list."""
     kind: str
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     quantised: str | None
-    """A checkpoint that is quantised already; None: quantising and converting are steps of the job."""
+    """An already quantised checkpoint; None if the job quantises and converts."""
     dies: int
     vision_remap: tuple[int, ...]
-    """The dies in their order, filled with zeros to the entries that the toolchain takes; empty without pictures."""
+    """Dies in order, padded with zeros to the toolchain's number of entries; empty without
+    images."""
     language_remap: tuple[int, ...]
     context_tokens: int
     """Longest sequence that is served while evaluating, and that a model with pictures is compiled for."""
     prefill: tuple[int, ...]
     """Lengths of a prompt's pieces that are compiled, rising."""
     kv_cache_tokens: int | None
-    """Longest sequence that a language model is compiled for; None: of a model with pictures it is the context."""
+    """Longest sequence that a language model is compiled for; None for models with images, which
+    use the context."""
     embedding_as_input: bool
     """Whether the host computes the embedding of a language model."""
     modality: str | None
-    """Of `MODALITIES`; None: no pictures."""
+    """One of `MODALITIES`; None without images."""
     picture: tuple[int, int] | None
-    """Width and height in pixels; None: no pictures."""
+    """Width and height in pixels; None without images."""
     gpu: bool
     """Whether the host that quantises and compiles has one."""
     calibration: JobCalibration | None
-    """None: it is quantised already."""
+    """None if the model is already quantised."""
     evaluation: JobEvaluation
     threshold: float | None
-    """Largest loss of a score that is taken, a score being between 0 and 1; None: not said."""
+    """Largest accepted loss of a score between 0 and 1; None if not given."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """By field of the description what was taken, and from where, for what it does not say."""
+    """Defaults with their source, by field of the description."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -92,12 +94,12 @@ class EdgeJob:
 
 @dataclass(frozen=True)
 class JobProblem:
-    """What is wrong with the description of a job."""
+    """A problem in the description of a job."""
 
     line: int
-    """Where it says so, or would."""
+    """Line of the field, or where it would be."""
     field: str
-    """As in `evaluation.ports`; empty: it is about the whole."""
+    """Field such as `evaluation.ports`; empty for the whole description."""
     text: str
     do: str
     is_read: bool = True
@@ -109,20 +111,20 @@ class ReadJob:
     """The description of a job as it was read."""
 
     job: EdgeJob | None
-    """None: there are problems."""
+    """None if there are problems."""
     problems: tuple[JobProblem, ...]
     """All of them, by line."""
     doubts: tuple[str, ...] = ()
-    """What the facts do not tell, so that nobody knows whether the chip takes it."""
+    """Unknown facts, so that it is uncertain whether the chip supports the job."""
 
 
 @dataclass(frozen=True)
 class FolderName:
-    """What the name of a compiled model's folder tells of its settings; None: it does not tell that one."""
+    """Settings in the name of a compiled model's folder; None for those that it lacks."""
 
     name: str
     kind: str | None
-    """Of `KINDS`."""
+    """One of `KINDS`."""
     model: str
     """The checkpoint that was compiled."""
     context_tokens: int | None = None
@@ -135,7 +137,7 @@ class FolderName:
     remap: str | None = None
     """Digits of the orders of the dies, that of the vision part first."""
     orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
-    """What those digits mean; none: no order of so many."""
+    """Meanings of those digits; empty if no order has this number."""
     rest: str = ""
     """A word behind all that the template has."""
 
@@ -146,7 +148,7 @@ class MadeFile:
 
     name: str
     step: str
-    """Of `STEPS`; empty: it belongs to none of them."""
+    """One of `STEPS`; empty if it belongs to none of them."""
     description: str
     is_run: bool = False
     """Whether it is a program of the shell."""
@@ -154,7 +156,7 @@ class MadeFile:
 
 @dataclass(frozen=True)
 class MadeIssue:
-    """What a linter says of a made file."""
+    """A linter's issue in a generated file."""
 
     file: str
     issue: Issue
@@ -162,12 +164,12 @@ class MadeIssue:
 
 @dataclass(frozen=True)
 class MadeJob:
-    """What `edge10 make --format json` prints."""
+    """Output of `edge10 make --format json`."""
 
     toolchain: str
     """Id of the facts; empty: the description does not get so far."""
     job: EdgeJob | None
-    """None: there are problems, and nothing was made."""
+    """None if there are problems and nothing was generated."""
     problems: tuple[JobProblem, ...]
     doubts: tuple[str, ...]
     description: str
@@ -177,7 +179,7 @@ class MadeJob:
     written: tuple[str, ...] = ()
     """Names of files that were written; the others were as they are already."""
     issues: tuple[MadeIssue, ...] = ()
-    """Of the made files, by the linters that judge what a user writes."""
+    """Issues of the generated files, from the linters for users' files."""
     quantised_folder: str = ""
     converted_folder: str = ""
     compiled_folder: str = ""

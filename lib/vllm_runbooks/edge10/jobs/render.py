@@ -1,4 +1,4 @@
-"""Show jobs in a terminal: what was made, and what is wrong with a description."""
+"""Show jobs in a terminal: the generated files, and the problems of a description."""
 
 from __future__ import annotations
 

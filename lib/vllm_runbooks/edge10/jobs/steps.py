@@ -30,7 +30,7 @@ _PIXELS = (256 * 28 * 28, 1280 * 28 * 28)
 _FRAMES = 10
 """Frames of the video, as in the guide's example."""
 _PROGRAM = "${CONVERTER:-.}"
-"""Folder of the program that converts; the guide does not say where it is."""
+"""Folder of the converter, which the guide does not name."""
 _TAG = "v{version}"
 """Tag of a container's image."""
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*", re.ASCII)

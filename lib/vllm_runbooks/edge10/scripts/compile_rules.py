@@ -40,7 +40,7 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
     yield from _find_misspelt(settings, table.get("variables", ()))
     yield from _find_remap_options(settings)
     yield from _find_remaps(settings)
-    if len(settings.calls) <= 1:  # of several each may have settings of its own
+    if len(settings.calls) <= 1:  # several calls may have separate settings
         for find_rule in (_find_set_twice, _find_lengths, _find_sizes, _find_names):
             yield from find_rule(settings)
     yield from _find_threads(settings)
@@ -205,7 +205,7 @@ def _is_filled(settings: CompileSettings, option: ScriptOption, needed: int) -> 
 
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
-    """What is wrong with an order of the dies; empty if nothing is."""
+    """Problem of an order of the dies; empty if it is valid."""
     limit = needed if dies is None else dies
     outside = sorted({die for die in order if die is not None and not 0 <= die < limit})
     if outside and limit > 0:

@@ -47,7 +47,7 @@ class PlacedValue:
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What an evaluation requests of a server."""
+    """Requests of an evaluation to a server."""
 
     model: PlacedValue | None
     address: PlacedValue | None

@@ -1,7 +1,7 @@
-"""Check files that are given together, by the toolchain's rules and by the ordinary linter's.
+"""Check files together, by the toolchain's rules and by the general linter's.
 
-What starts or asks a server is checked for the release of vLLM that the toolchain evaluates with. A program of the
-compile container is not: its vLLM is another release, which is unknown.
+Commands that launch or query a server are checked for the release of vLLM that the toolchain
+evaluates with. Programs in the compile container are not: its vLLM is another, unknown release.
 """
 
 from __future__ import annotations

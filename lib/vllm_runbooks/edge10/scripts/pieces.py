@@ -27,7 +27,7 @@ class FilePiece:
     is_part: bool = False
     """Whether it is in a page, where it may continue what is above it."""
     where: str = ""
-    """Which part of the file it is, where a line number does not tell."""
+    """Part of the file, if a line number is not enough."""
     around: frozenset[str] = frozenset()
     """Words of cells that belong to it and cannot be read: what they bind is unknown."""
 
@@ -69,7 +69,7 @@ def _cut_page(source: Excerpt) -> Iterator[FilePiece]:
 
 
 def _cut_notebook(source: Excerpt) -> Iterator[FilePiece]:
-    """Cells of Python as one program; an invalid one, or a file that a cell writes, is a piece of its own."""
+    """Python cells as one program; invalid cells and files written by cells are separate."""
     programs: list[Excerpt] = []
     around: set[str] = set()
     number = 0

@@ -340,7 +340,7 @@ class ScriptProgram:
         return None
 
     def _forget(self, body: Sequence[ast.stmt], frame: _CallFrame) -> None:
-        """Take the names that statements bind as unknown."""
+        """Mark the names that statements bind as unknown."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -26,7 +26,7 @@ _GPU_TO_CPU = re.compile(
     r"(?P<after>.{0,200})",
     re.IGNORECASE,
 )
-"""Comment that tells those who have a GPU to use the CPU."""
+"""Comment that recommends the CPU to users with a GPU."""
 _NEGATED = re.compile(r"\b(?:no|not|without|lacks?|never|isn't|n't)\b|没有|没|无|非|不|cpu", re.IGNORECASE)
 _KEPT = re.compile(r"\b(?:cuda|gpus?)\b", re.IGNORECASE)
 _MAX_COMMENT = 400

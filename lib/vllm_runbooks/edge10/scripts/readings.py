@@ -1,4 +1,4 @@
-"""Read the files of a job: what their pieces do, the servers that they start, the steps of the toolchain."""
+"""Read the files of a job: the actions of their pieces, the servers, the steps of the toolchain."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def compile_calls(program: ScriptProgram | None) -> list[ScriptEvent]:
 
 @dataclass(frozen=True)
 class ScriptServer:
-    """Server that a file starts."""
+    """Server that a file launches."""
 
     names: frozenset[str] | None
     """Served names; None if unknown."""
@@ -130,7 +130,7 @@ class ReadFile:
             names = [names] if isinstance(names, str) else names
             is_known = not launch.is_elided and not self.judged.has_unknown_file(launch)
             are_names = isinstance(names, list) and bool(names) and all(isinstance(name, str) for name in names)
-            # The port of a container is published under a number that is not read.
+            # The published port of a container is not read.
             port = flags.get("port", _DEFAULT_PORT) if is_known and launch.kind in ("shell", "argv", "python") else None
             start = launch.prefix[0].start if launch.prefix else launch.start
             yield ScriptServer(

@@ -1,4 +1,4 @@
-"""Records of linted scripts: what they do, and what is wrong with them."""
+"""Records of linted scripts: their actions, and their problems."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ class ScriptStep:
     """"host", "quantise", "convert", "serve", "evaluate", "compile-llm" or "compile-vlm"."""
     line: int
     vllm: str | None
-    """Release of vLLM that it is judged by; None: it runs none, or one of a release that is not told."""
+    """Release of vLLM that it is checked for; None if it runs none or an unknown one."""
 
 
 @dataclass(frozen=True)
 class LintedScripts(Linted):
-    """What `edge10 lint --format json` prints: what `lint` does, and what the scripts are."""
+    """Output of `edge10 lint --format json`: that of `lint`, and the steps of the scripts."""
 
     steps: tuple[ScriptStep, ...] = ()
-    """What the scripts do, as their imports, calls and commands tell; empty: nothing of the toolchain's."""
+    """Steps of the scripts, by their imports, calls and commands; empty for none of the
+    toolchain's."""
     toolchain: str = ""
     """Id of the facts."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HOLE = "\x00"
-"""Stands in a text for a part that is unknown."""
+"""Placeholder for an unknown part of a text."""
 
 
 MISSING: Any = object()
@@ -25,7 +25,7 @@ class ScriptValue:
     "parser" (options of argparse), "either" (of two values), "environ" or "unknown"."""
     data: Any = None
     node: ast.AST | None = field(default=None, repr=False)
-    """Where it is written."""
+    """Location of the value."""
 
 
 UNKNOWN = ScriptValue("unknown")

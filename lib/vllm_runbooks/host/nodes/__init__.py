@@ -19,9 +19,9 @@ __all__ = ["IDS", "MAX_NODES", "MAX_TEXT", "check", "read", "standing", "with_va
 
 
 def check(cluster: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
-    """Check nodes, asked or recorded, for a server over all of them.
+    """Check live or recorded nodes for a server over all of them.
 
-    `model` is the path of the model that every node must have; empty for the one that was looked at, if any.
+    `model` is the path of the model that every node must have; empty for the recorded one, if any.
     """
     context = ClusterRuleContext(cluster, specs)
     node_findings, facts = findings(context)
@@ -43,7 +43,7 @@ _SLOW = "nodes.network_slow"
 
 
 def with_variables(cluster: Cluster, variables: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with further variables, by node; a node without any keeps its environment, known or not."""
+    """The nodes with additional variables, by node; other nodes keep their environment."""
     nodes = tuple(
         replace(node, environment={**(node.environment or {}), **variables[node.name]})
         if variables.get(node.name)
@@ -61,9 +61,10 @@ def standing(
     *,
     is_tensor_spread: bool,
 ) -> tuple[RuleFinding, ...]:
-    """Find what remains wrong for a launch over the nodes in `used` that sets these environments.
+    """Find remaining problems of a launch over the nodes in `used` that sets these environments.
 
-    With `is_tensor_spread` ranks of one tensor-parallel group are on several nodes, so a slow network matters.
+    With `is_tensor_spread` ranks of one tensor-parallel group are on several nodes, so a slow
+    network matters.
     """
     launched = with_variables(cluster, {environment.node: environment.variables for environment in environments})
     names = {*used, *(node.name for node in cluster.unread)}

@@ -1,4 +1,4 @@
-"""Facts that have to be the same on all nodes: their values by node, and which node differs."""
+"""Facts that must be the same on all nodes: their values by node, and the nodes that differ."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OWN = (
     "LOCAL_RANK",
     "RANK",
 )
-"""Variables of which each node has its own."""
+"""Variables with a separate value on each node."""
 _SILENT = ("VLLM_LOGGING", "VLLM_CONFIGURE_LOGGING", "NCCL_DEBUG", "RAY_DEDUP", "RAY_COLOR")
-"""How variables begin that change what is printed."""
+"""Prefixes of variables that only change the output."""
 _BINDING = ("VLLM_", "NCCL_", "GLOO_", "TP_", "UCX_", "TORCH_", "RAY_")
 """How variables begin that the ranks have to agree on."""
 
@@ -52,7 +52,7 @@ def _package(*names: str) -> Callable[[NodeFacts], str | None]:
 
 
 def _nccl(node: NodeFacts) -> str | None:
-    """The version of NCCL, whose package has the CUDA in its name that it is built for."""
+    """NCCL's version with the CUDA version of its package name."""
     packages = node.inventory.packages
     if packages is None:
         return None
@@ -114,7 +114,7 @@ def differ(by_node: Mapping[str, str | None]) -> bool:
 
 
 def odd(by_node: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The nodes that differ: those without the value of most, or all known ones where no value is that of most."""
+    """Nodes without the most common value, or all known ones if no value is most common."""
     reported = {name: value for name, value in by_node.items() if value is not None}
     ((most, count),) = Counter(reported.values()).most_common(1)
     if count * 2 <= len(reported):
@@ -176,7 +176,7 @@ def is_binding(name: str) -> bool:
 
 
 def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[Difference]:
-    """Facts that are not the same on all nodes; `about` names those with a finding."""
+    """Facts that differ between nodes; `about` names those with a finding."""
     for fact in FACTS:
         by_node = values(fact, nodes)
         if differ(by_node):
@@ -186,7 +186,7 @@ def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[D
 
 
 def file_faults(nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
-    """How the model's files on a node differ from those of most nodes, else from the first node's; by node."""
+    """Differences of each node's model files from those of most nodes, else of the first node."""
     files_by_node = {
         node.name: {file.name: file for file in node.model.files}
         for node in nodes

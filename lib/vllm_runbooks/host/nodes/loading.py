@@ -74,8 +74,8 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def nodes_verdict(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
-    """The verdict on several nodes: against what a case expects, else on whether a launch over them would work."""
+def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
+    """Verdict on several nodes: by the expectation of a case, else by the result of a launch."""
     case = evidence.case if evidence is not None else None
     if case is not None:
         verdict, reason = verdict_on_findings([finding.id for finding in cluster.findings], case.expect)

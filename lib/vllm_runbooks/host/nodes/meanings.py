@@ -1,4 +1,4 @@
-"""Rules on facts of nodes and differences between them: what each means for a server over all nodes.
+"""Rules on facts of nodes and differences between them, for a server over all nodes.
 
 Severities, effects, remedies and sources are in `catalog/tables/node_findings.yaml`.
 """
@@ -60,7 +60,7 @@ IDS = frozenset(_CONDITIONS)
 
 
 def findings(context: ClusterRuleContext) -> tuple[tuple[RuleFinding, ...], frozenset[str]]:
-    """Find what the nodes mean for a server, the most serious first, and the names of the facts that matter."""
+    """Find the meaning of the nodes for a server, most serious first, and the relevant facts."""
     table = load_table("node_findings", FindingText)
     node_findings: list[RuleFinding] = []
     facts: set[str] = set()

@@ -74,7 +74,7 @@ def ip_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """A host name that does not resolve to the node: Gloo uses it where no interface is set."""
+    """A host name that does not resolve to the node: Gloo uses it if no interface is set."""
     sentences = []
     for node in context.nodes:
         target = _wrong_address(node)
@@ -190,7 +190,7 @@ def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
         if by_nccl is None or by_gloo is None:
             is_apart = nccl.strip("=^") != gloo
         else:
-            # Where one selects nothing, another rule applies.
+            # If one selects nothing, another rule applies.
             is_apart = bool(by_nccl and by_gloo) and not {i.name for i in by_nccl} & {i.name for i in by_gloo}
         if is_apart:
             pairs.append(((nccl, gloo), node.name))
@@ -244,7 +244,10 @@ def slow(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
-    """Ports blocked in one of these states; those alike are one hit: by target, by source, then both ways."""
+    """Ports blocked in one of these states.
+
+    Similar ones are one hit: by target, by source, then both ways.
+    """
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
         by_target = grouped(

@@ -25,7 +25,7 @@ _ON_THE_NODE = "it fails or suffers of this as a server of one host would, on th
 
 
 def unread(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Nodes that could not be asked."""
+    """Nodes without an answer."""
     remedies = load_table("unread_nodes", UnreadRemedy).values()
     for node in context.cluster.unread:
         do = next((remedy.do for remedy in remedies if any(word in node.reason for word in remedy.words)), "")
@@ -33,7 +33,7 @@ def unread(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
-    """A fact that has to be the same on all nodes."""
+    """A fact that must be the same on all nodes."""
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
         yield from difference_hits(f"{fact.what} differs", compared.values(fact, context.nodes), fact.what)
@@ -80,7 +80,7 @@ def single_node_findings(context: ClusterRuleContext) -> Iterator[RuleFinding]:
 
 
 def gpus_unequal(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Models of GPUs, by the catalog where it knows them; one without a name is ignored."""
+    """GPU models, by the catalog if known; a GPU without a name is ignored."""
     models = {
         node.name: frozenset(
             model.name if (model := known(gpu, context.specs)) else gpu.name for gpu in node.inventory.gpus if gpu.name
@@ -113,7 +113,7 @@ def gpu_counts(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def model_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Nodes on which the model's path does not exist."""
+    """Nodes without the model's path."""
     sentences = []
     for node in context.nodes:
         if node.model is not None and not node.model.exists:
@@ -129,7 +129,7 @@ def model_path(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def model_differs(context: ClusterRuleContext) -> Iterator[RuleHit]:
-    """Files of the model that are not those of most nodes."""
+    """Model files that differ from those of most nodes."""
     by_faults = compared.grouped((tuple(faults), node) for node, faults in context.files.items())
     for texts, nodes in by_faults.items():
         more = f"; and {len(texts) - _MAX_FILES} more files" if len(texts) > _MAX_FILES else ""

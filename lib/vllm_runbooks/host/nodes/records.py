@@ -1,4 +1,4 @@
-"""Records of several nodes: what each is, which reaches which, and what a server over all of them would meet.
+"""Records of several nodes: their facts, reachability, and findings for a server over all of them.
 
 Units are in names as in `core.records`; `None` is unknown. A node is a host, or a container on one.
 """
@@ -70,7 +70,7 @@ class NodeFacts:
     """Variables for vLLM, NCCL, Gloo and Ray that are set, with secrets replaced."""
     model: ModelFacts | None = None
     clock_offset_s: float | None = None
-    """Difference to the clock of the host that asked."""
+    """Difference to the clock of the requesting host."""
     clock_error_s: float | None = None
     """Half the round trip."""
     ray: str | None = None
@@ -79,7 +79,7 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class Unread:
-    """A node that could not be asked."""
+    """A node without an answer."""
 
     name: str
     reason: str
@@ -169,7 +169,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes at one time, asked or recorded."""
+    """Live or recorded nodes at one time."""
 
     kind: str = KIND
     constructed: bool = False
@@ -178,7 +178,7 @@ class Cluster:
     timestamp: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
     method: str | None = None
-    """How the nodes were asked: "ray", "ssh" or "snapshots"."""
+    """Source of the nodes: "ray", "ssh" or "snapshots"."""
     head: str | None = None
     """Node that others join; None for the first."""
     nodes: tuple[NodeFacts, ...] = ()
@@ -199,7 +199,7 @@ class Unmeasured:
     fact: str
     nodes: tuple[str, ...]
     reason: str = ""
-    """Why it is unknown, and what to do."""
+    """Reason why it is unknown, and the action."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class NodeEnvironment:
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that is not the same on all nodes."""
+    """A fact that differs between nodes."""
 
     fact: str
     values: Mapping[str, str | None]
@@ -225,7 +225,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class CheckedCluster(Cluster):
-    """Nodes with what they mean: what `cluster check --format json` prints."""
+    """Nodes with their meaning: output of `cluster check --format json`."""
 
     findings: tuple[RuleFinding, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()

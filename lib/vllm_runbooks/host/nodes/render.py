@@ -1,4 +1,4 @@
-"""Several nodes as text, JSON or a notebook's `Shown`: what differs, what it means, and what each node needs."""
+"""Several nodes as text, JSON or HTML: differences, their meaning, and variables per node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from vllm_runbooks.host.nodes.records import (
 from vllm_runbooks.host.nodes.ways import GLOO, HOST_IP, NCCL, is_loopback
 
 _MOST = 16
-"""Nodes that a table shows; what differs is named of all."""
+"""Maximum number of nodes in a table; differences are listed for all."""
 _MAX_NAME = 40
 
 
@@ -70,7 +70,7 @@ _UNKNOWN = "unknown"
 
 
 def snapshot_json(cluster: Cluster) -> str:
-    """The nodes alone, as they are kept in a file."""
+    """The nodes without their meaning, for a file."""
     return finding_views.snapshot_json(cluster, Cluster)
 
 
@@ -161,7 +161,10 @@ def _columns(cluster: CheckedCluster) -> list[str]:
 
 
 def _picked(cluster: CheckedCluster) -> Sequence[int]:
-    """Numbers of the nodes that a table shows, in order; of too many those with most that is closed or differs."""
+    """Indices of the nodes in a table, in order.
+
+    Of too many those with most closed ports or differences.
+    """
     if len(cluster.nodes) <= _MOST:
         return range(len(cluster.nodes))
     odd: Counter[str] = Counter()
@@ -262,7 +265,10 @@ def _offset(seconds: float | None) -> str | None:
 
 
 def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> RenderedView:
-    """The nodes, a column each, or why there are none; without `is_whole` only what differs, marked by a word."""
+    """The nodes, a column each, or why there are none.
+
+    Without `is_whole` only the differences, marked.
+    """
     if isinstance(checked, str):
         return RenderedView.nothing(checked)
     head, ground = _head(checked), _OUTCOMES[checked.ok].ground
@@ -423,7 +429,7 @@ def _unmeasured_by_nodes(cluster: CheckedCluster) -> list[str]:
 
 
 def comparison(checked: CheckedCluster | str) -> StepText | None:
-    """In what the nodes differ, and what could not be compared; None without nodes."""
+    """Differences between the nodes, and facts that could not be compared; None without nodes."""
     if isinstance(checked, str):
         return None
     rows = [f"{visible(row.fact)} ({visible(cut(_values(row.values), 120))})" for row in checked.differences]
@@ -467,7 +473,7 @@ _NO_WAYS = "Which node reaches which was not measured."
 
 
 def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
-    """The first nodes, each with its name and what it needs in its environment, as lines of a shell."""
+    """Environment of the first nodes as shell lines, by name."""
     return [(_short(node.node), _exports(node.variables)) for node in cluster.environments[:_MOST]]
 
 

@@ -33,17 +33,17 @@ _WRITE = "write it with vllm-runbooks cluster check --out FILE"
 def read(texts: Iterable[tuple[str, str]], *, spared: Container[str] = ()) -> Cluster:
     """Read recorded texts, each with its name for messages, as one cluster, with secrets replaced.
 
-    A text is a cluster, a node, or the snapshot of a host. What a text measured between its nodes is kept. A damaged
-    one in `spared` counts as a node that could not be read, as long as there is another.
+    A text is a cluster, a node, or the snapshot of a host. Measurements between its nodes are kept.
+    A damaged one in `spared` counts as an unread node, as long as there is another.
 
     Raises:
-        InputError: there is no text, one is damaged, or two nodes have one name.
+        InputError: There is no text, one is damaged, or two nodes have the same name.
     """
     clusters: list[Cluster] = []
     wrong: list[InputError] = []
     names: Counter[str] = Counter()
     for where, text in texts:
-        # Names join what was measured to its node, so they are compared as they are shown.
+        # Names link measurements to their nodes, so they are compared in redacted form.
         try:
             cluster = _without_secrets(_read(text, where))
         except InputError as error:

@@ -1,4 +1,4 @@
-"""The summary of several nodes: the problems of a server over them, and what each node needs in its environment."""
+"""Summary of several nodes: problems of a server over them, and variables of each node."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def summarize(cluster: CheckedCluster, *, names: Sequence[str] = (), again: str 
     """Summarize nodes.
 
     Args:
-        cluster: The nodes, checked.
-        names: The recorded nodes that were read; empty if they were asked.
+        cluster: The checked nodes.
+        names: Names of the recorded nodes; empty for live ones.
         again: The command that shows everything; empty if there is none.
     """
     problems = finding_views.problems(cluster.findings)
@@ -44,7 +44,7 @@ def summarize(cluster: CheckedCluster, *, names: Sequence[str] = (), again: str 
 
 
 def _about(cluster: Cluster) -> Iterator[str]:
-    """Nodes, their GPUs, and how they were asked."""
+    """Nodes, their GPUs, and their source."""
     nodes = [cut(node.name, _MAX_NAME) for node in cluster.nodes]
     names = compared.listed(nodes) if len(nodes) <= _MOST_NODES else ""
     yield f"{count_of(len(nodes), 'node')}{f': {names}' if names else ''}"

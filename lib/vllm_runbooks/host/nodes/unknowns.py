@@ -1,4 +1,4 @@
-"""Facts about several nodes that matter and are unknown: with any of these a check does not pass."""
+"""Relevant but unknown facts about several nodes: with any of them a check does not pass."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unmeasured(context: ClusterRuleContext, *, model: str, has_failed: bool) -> 
 
 def _of_model(context: ClusterRuleContext, model: str) -> Iterator[Unmeasured]:
     models = {node.name: node.model for node in context.nodes if node.model is not None}
-    # Without a word about a model none was asked for.
+    # Without facts about a model, none was requested.
     expected = [node.name for node in context.nodes] if models or model else []
     blank = tuple(name for name in expected if name not in models or model not in ("", models[name].path))
     if blank:

@@ -17,7 +17,7 @@ from vllm_runbooks.host.nodes.ways import ReachabilityMatrix
 
 
 class ClusterRuleContext:
-    """The nodes, with what several rules derive from them."""
+    """The nodes, with data shared by several rules."""
 
     def __init__(self, cluster: Cluster, specs: Specs) -> None:
         self.cluster, self.specs, self.nodes = cluster, specs, cluster.nodes

@@ -34,7 +34,7 @@ def is_outward(address: str) -> bool:
 
 
 def usable_interfaces(node: NodeFacts) -> tuple[Interface, ...]:
-    """Interfaces of a node by which another node might reach it."""
+    """Interfaces of a node through which another node might reach it."""
     return tuple(
         interface
         for interface in node.interfaces or ()
@@ -63,9 +63,10 @@ def variable(node: NodeFacts, name: str) -> str | None:
 
 
 def selected_interfaces(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
-    """The interfaces that a variable selects for its library; None if it is not set, or they are unknown.
+    """Interfaces that a variable selects for its library; None if not set or unknown.
 
-    NCCL reads prefixes, a leading = for whole names, a leading ^ for those that are left out; Gloo reads whole names.
+    NCCL matches prefixes, with a leading = whole names, with a leading ^ it excludes them; Gloo
+    matches whole names.
     """
     value = variable(node, name)
     if value is None or node.interfaces is None:
@@ -85,7 +86,7 @@ def selected_interfaces(node: NodeFacts, name: str) -> tuple[Interface, ...] | N
 
 @dataclass(frozen=True)
 class NodeRoute:
-    """The interface and address by which others reach a node."""
+    """Interface and address at which others reach a node."""
 
     interface: str
     address: str
@@ -134,7 +135,7 @@ class ReachabilityMatrix:
         self.chosen = {node.name: self._choose(node) for node in cluster.nodes}
 
     def mtu(self, node: NodeFacts) -> int | None:
-        """MTU of the interface by which a node is reached; None if unknown."""
+        """MTU of the interface at which a node is reached; None if unknown."""
         route = self.chosen[node.name]
         return next(
             (interface.mtu for interface in node.interfaces or () if route and interface.name == route.interface), None

@@ -151,7 +151,7 @@ def lint(
         checked = {name: _with_file_of_release(linted, settings[name]) for name, linted in checked.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
-            sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
+            sources.read_text(files[0])  # it was meant as a file: report why it cannot be read
         raise InputError("the command after -- does not launch vLLM; write it as vllm serve MODEL …")
     _refuse_logs(files, named, checked)
     hidden, is_failed = 0, False
@@ -260,7 +260,7 @@ def scripts_in(name: str) -> Iterator[str]:
 
 
 def _refuse_logs(files: tuple[str, ...], named: dict[str, str], checked: dict[str, Linted]) -> None:
-    """Refuse a file that starts nothing and is the log of a launch, unless its name says that it is of another kind."""
+    """Reject a file without a launch that is the log of one, unless its name has another suffix."""
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.reading import sources, startup_log
     from vllm_runbooks.reading.documents import formats

@@ -1,4 +1,4 @@
-"""Ask an installed vLLM's parser about commands, in a process of its own."""
+"""Validate commands with an installed vLLM's parser, in a separate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint.hits import ParserVerdict
 
 LIMIT_S = 180.0
-"""Importing vLLM takes most of it."""
+"""Timeout; most of it is the import of vLLM."""
 _PROGRAM = Path(__file__).with_name("ask_parser.py")
 
 

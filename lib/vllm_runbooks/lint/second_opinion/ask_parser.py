@@ -53,7 +53,7 @@ def _first(modules: tuple[str, ...], name: str) -> Any:
         try:
             return getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as found:
-            # Why the module itself fails says more than that an older place of it does not exist.
+            # The module's own error is more useful than that it does not exist at an older path.
             error = error if isinstance(found, ModuleNotFoundError) and found.name in modules else found
     raise error
 
@@ -89,7 +89,7 @@ def _parser(entry: str) -> Any:
 
 
 def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
-    """What the options are where nothing is given: some name a class of vLLM's own."""
+    """Values of the options without arguments: some defaults are classes of vLLM."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             return dict(vars(parser.parse_args(words)))
@@ -115,7 +115,7 @@ def _names_code(options: dict[str, Any], defaults: dict[str, Any], depth: int = 
 
 
 def _verdict(parser: Any, validate: Any, words: list[str], *, defaults: dict[str, Any] | None) -> dict[str, str | None]:
-    """What vLLM makes of one command; with the options' defaults its configuration is built as well."""
+    """Validate one command; with the options' defaults also build its configuration."""
     stage = "parse"
     is_trusting = False
     printed = io.StringIO()
@@ -150,7 +150,7 @@ def _verdict(parser: Any, validate: Any, words: list[str], *, defaults: dict[str
 
 def main() -> int:
     """Answer the request on standard input; returns the exit status."""
-    # A program's own folder is searched first: modules there must not stand in for others of the same name.
+    # A program's own folder is searched first: its modules must not shadow others of the same name.
     folder = Path(__file__).resolve().parent
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != folder]
     # vLLM and its libraries print where they like: the answer alone goes to the real standard output.
@@ -185,5 +185,5 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     sys.stderr.flush()
-    # vLLM may have started threads that wait for ever.
+    # vLLM may have started threads that never end.
     os._exit(status)

@@ -1,1 +1,1 @@
-"""Plans as text, HTML and pictures."""
+"""Plans as text, HTML and charts."""

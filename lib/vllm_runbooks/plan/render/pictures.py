@@ -49,7 +49,7 @@ def _lines_of(pieces: Sequence[str], y: float, *, room: int = int(NARROW / _LETT
 
 
 def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
-    """Ranks that follow each other and are planned alike, together."""
+    """Group adjacent ranks with the same plan."""
 
     def alike(rank: PlannedRank) -> tuple[object, ...]:
         return rank.gpu, rank.node, rank.total_gib, rank.available_gib, rank.fits, rank.terms
@@ -219,7 +219,7 @@ def is_copied(plan: Plan) -> bool:
 
 
 def requests_at_once(plan: Plan) -> float | None:
-    """Requests of the whole context, of all copies together where there are several."""
+    """Concurrent requests of the full context, over all replicas."""
     return plan.total_concurrency if is_copied(plan) else plan.kv_cache.max_concurrency
 
 

@@ -86,7 +86,7 @@ def details(record: Plan | Layouts | PlanComparison) -> list[TextBlock]:
 
 
 def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
-    """The answer in one sentence, and what it is about."""
+    """The answer in one sentence, and its subject."""
     return [Prose(_judged(answer), ""), Prose(styled(plan_words.subject(planned), Tone.FAINT), "")]
 
 
@@ -112,7 +112,7 @@ def _ranking_and_best(layouts: Layouts, *, has_command: bool = True) -> list[lis
 
 
 def illegal_view(layouts: Layouts) -> list[list[TextBlock]]:
-    """The layouts that the release rejects, and why; nothing where there is none."""
+    """Layouts that the release rejects, with the reasons; empty if there are none."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [headed("INVALID", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
@@ -177,7 +177,7 @@ def _details(plan: Plan, *, has_command: bool = True) -> list[list[TextBlock]]:
 
 @dataclass(frozen=True, slots=True)
 class _GpuTable:
-    """A GPU's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
+    """Memory terms of a GPU as a table, or as sentences if too wide, with the sources below."""
 
     group: tuple[PlannedRank, ...]
 
@@ -247,7 +247,7 @@ def shown(record: Viewed) -> RenderedView:
 
 
 def html(record: Viewed) -> str:
-    """Verdict, picture, tables and command."""
+    """Verdict, chart, tables and command."""
     match record:
         case Plan():
             body = _found_html(record.found) + _plan_html(record)
@@ -290,7 +290,7 @@ def memory_html(plan: Plan) -> str:
 
 
 def overview(plan: Plan) -> RenderedView:
-    """The verdict, each GPU's budget as a picture, and what the KV cache gives; without tables and command."""
+    """The verdict, each GPU's budget as a chart, and the KV cache; without tables and command."""
     tone = TONES[False] if plan.legal is False else TONES[plan.fits]
     rows = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
     limits = [tag("p", escape(limit), "max-width:80ch;margin:4px 0") for limit in plan.limits]
@@ -341,7 +341,7 @@ def _layouts_html(layouts: Layouts) -> str:
 
 
 def ranking_html(legal: Sequence[Plan]) -> str:
-    """The layouts as a picture and a table, the recommended one first; columns with one value for all are left out."""
+    """Layouts as a chart and a table, best first; columns with a single value are left out."""
     if not legal:
         return ""
     listed, same = plan_words.folded(legal)

@@ -126,7 +126,7 @@ def on_one_gpu(plan: Plan | str) -> StepText | None:
 
 
 def choice(layouts: Layouts | str) -> StepText | None:
-    """The recommended layout with what it serves, and the next one with its trade-off; None if nothing is planned."""
+    """The recommended layout and the trade-off of the next; None without a plan."""
     if isinstance(layouts, str):
         return None
     ranked = plan_words.ranked(layouts)
@@ -158,7 +158,7 @@ def choice(layouts: Layouts | str) -> StepText | None:
 
 
 _SERVES = "room for "
-"""How the reason begins that compares a layout's concurrent requests with those of the first."""
+"""Prefix of the reason that compares the concurrent requests of a layout with the first."""
 
 
 def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
@@ -323,7 +323,7 @@ def compared(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> Rend
 
 
 def accuracy(starts: Sequence[ServerRun], planned: Sequence[Plan | str]) -> StepText | None:
-    """How far the plans of launches are from what these printed; None if nothing can be compared."""
+    """Difference of plans from the printed values of launches; None without a comparison."""
     figures = [
         (number, figure)
         for number, (start, plan) in enumerate(zip(starts, planned, strict=True), 1)

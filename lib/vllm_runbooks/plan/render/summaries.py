@@ -1,4 +1,4 @@
-"""The summary of a plan: whether it fits, what it serves, and its command, or the changes with which it fits."""
+"""Summary of a plan: fit, capacity and command, or the changes with which it fits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STATES = {True: "FITS", False: "DOES NOT FIT", None: "UNCERTAIN"}
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _COMPARED = {"off": Tone.BAD, "as planned": Tone.GOOD, "not compared": Tone.WARN}
 _REQUEST = 16_384
-"""Tokens of a request in a comparison of changes, where all of them serve so many."""
+"""Tokens per request for a comparison of changes, if all of them serve this length."""
 _COMMAND = 72
 """Columns of a command, which is indented by 8."""
 DEPLOY = "--deploy"
@@ -75,8 +75,8 @@ def summarize(
     Args:
         answer: The plan, or all layouts.
         remedies: Changes with which it fits, the cheapest first.
-        options: Words of the command line that a next question has to repeat, as engine options.
-        folder: Where the files of the servers were written; empty if they were not.
+        options: Engine options to repeat in a follow-up command.
+        folder: Folder of the servers' files; empty if they were not written.
         again: The command that shows everything; empty if there is none.
     """
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
@@ -105,7 +105,7 @@ def summarize(
 
 
 def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *, again: str = "") -> Summary:
-    """Summarize a plan compared with what a log printed; `about` names the log, release and GPUs."""
+    """Summarize a plan compared with the values of a log; `about` has the log, release and GPUs."""
     answer = plan_words.compared_headline(compared)
     rows = tuple(tuple(cell or "\u2013" for cell in plan_words.compared_cells(term)) for term in compared.terms)
     return Summary(
@@ -141,7 +141,7 @@ def _context(plan: Plan | None) -> Iterator[str]:
 
 
 def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> Plan | None:
-    """The plan that the first change is made to, whose layout is not always that of the best plan."""
+    """Plan that the first change applies to, whose layout may differ from the best plan's."""
     name = _layout_of(remedies[0]) if remedies else ""
     return next((plan for plan in plans if layout_text(plan) == name), None)
 
@@ -243,7 +243,7 @@ def _gib(amount: float) -> str:
 
 
 def _found_text(found: FindAnswer) -> str:
-    """The answer to a question asked the other way round."""
+    """Text of an inverse query's answer."""
     name = _FOUND[found.quantity]
     if found.value is None:
         return sentence_of(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
@@ -267,7 +267,7 @@ def _found_text(found: FindAnswer) -> str:
 def _run(best: Plan | None, remedies: Sequence[PlanRemedy]) -> tuple[str, SuggestedFix | None]:
     """The command of the plan, else of the first change, with its label."""
     number, plan = next(((n, r.plan) for n, r in enumerate(remedies, 1) if r.plan.deployment), (0, best))
-    # A context that is unknown has to be given first.
+    # An unknown context has to be set first.
     if plan is None or plan.fits is False or not plan_words.option(plan, "max_model_len"):
         return "", None
     if not (command := short_command(plan)):
@@ -330,7 +330,7 @@ def _folded(line: str) -> str:
 
 
 def _in_one_line(word: str) -> str:
-    """A word without control characters, which no terminal shows: they are written as escapes."""
+    """A word with its control characters as escapes."""
     if word.isprintable():
         return word
     return " ".join(shlex.quote(part) if part.isprintable() else single_quoted(part) for part in shlex.split(word))
@@ -424,5 +424,5 @@ def _one_server(layouts: Layouts) -> Iterator[Step]:
 
 
 def _lacks_memory(plan: Plan) -> bool:
-    """Whether what fails first is memory for weights or cache, of which more GPUs have more."""
+    """Whether the first failure is too little memory for weights or cache, which GPUs add."""
     return next(iter(plan.limits), "").startswith((WEIGHTS_LACK, *CACHE_LACKS))

@@ -63,7 +63,7 @@ def _why_uncertain(plan: Plan) -> str:
         return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {unknown_reason(t.source)}" for t in missing)
     cache = plan.kv_cache
     if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
-        return plan.limits[0]  # the cache is not what it depends on
+        return plan.limits[0]  # it does not depend on the cache
     if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB left for the KV cache per GPU"
         return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
@@ -93,7 +93,7 @@ def _context(plan: Plan) -> str:
 
 
 def option(plan: Plan, name: str) -> Any:
-    """The value that a plan rests on, by argparse destination: as given, else as the release settles it."""
+    """Value of an option in the plan, by argparse destination: as given, else the default."""
     value = plan.deployment.flags.get(name) if plan.deployment else None
     return plan.options.get(name) if value is None else value
 
@@ -178,7 +178,7 @@ def settled(options: Mapping[str, Any]) -> str:
 
 
 def speed(estimate: Speed) -> str:
-    """The estimate of the speed, and what it rests on."""
+    """Estimate of the speed, with its basis."""
     return f"At most {estimate.tokens_per_s:,.0f} tokens/s of one request while decoding: {estimate.basis}"
 
 
@@ -195,7 +195,7 @@ def legal(layouts: Layouts) -> list[Plan]:
 
 
 def ranked(layouts: Layouts) -> list[Plan]:
-    """The layouts that the release does not reject, the best first; if none fits, the one that lacks the least."""
+    """Accepted layouts, best first; if none fits, the one that lacks the least memory."""
     return sorted(legal(layouts), key=_lack) if layouts.fits is False else legal(layouts)
 
 
@@ -218,7 +218,7 @@ def layouts_headline(layouts: Layouts) -> Headline:
 
 
 def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
-    """The layouts without those that are another one's copies inside one server, with the same figures; and which."""
+    """Layouts without those that equal another one's replicas inside one server, and a note."""
     listed: dict[tuple[object, ...], Plan] = {}
     same: dict[tuple[object, ...], list[Plan]] = {}
     for number, plan in enumerate(plans):
@@ -303,7 +303,7 @@ def compared_headline(compared: PlanComparison) -> Headline:
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:
-    """A term, what was planned of it, its band, what was printed, and the difference."""
+    """A term with its planned value, band, printed value and difference."""
     name = plan_pictures.term_name(term.name)
     band = "" if term.low_gib is None or term.high_gib is None else f"{term.low_gib:.2f} to {term.high_gib:.2f}"
     off = "" if term.planned_gib is None or term.actual_gib is None else f"{term.actual_gib - term.planned_gib:+.2f}"

@@ -1,4 +1,4 @@
-"""Parse an argument vector as a release does, without stopping at the first fault, and convert every value.
+"""Parse an argument vector like a release, report every fault, and convert every value.
 
 An unknown word (None) may be anything: it is never a fault.
 """
@@ -47,7 +47,7 @@ _ENTRY = "subparser"
 
 @dataclass(frozen=True)
 class Problem:
-    """A word that the release rejects, warns about, or reads differently than it looks."""
+    """A word that the release rejects, warns about, or reads in an unexpected way."""
 
     kind: str
     """One of REFUSALS; duplicate, abbreviation, underscore, deprecated, model-option, model-ignored or not-read; or
@@ -235,7 +235,7 @@ class _Parser:
     places: dict[str, list[int]] = field(default_factory=dict)
     hints: int = 0
     is_open: bool = False
-    """Whether unknown words or an unread file may hold more."""
+    """Whether unknown words or an unread file may contain more arguments."""
     is_helped: bool = False
 
     def __post_init__(self) -> None:
@@ -448,7 +448,7 @@ class _Parser:
                 separators += 1
         for at, token in enumerate(waiting):
             if at and (waiting[at - 1].text or "")[:1] in _DASHES:
-                # The value of what was meant for an option.
+                # The value of a presumed option.
                 is_excused, run = True, [token]
             if token.text is None and not token.is_made:
                 self._role(token, "unknown")
@@ -494,14 +494,14 @@ class _Parser:
         text = self.words[token.word] if token.is_made else token.text
         text = text or ""
         if text.startswith("--") and "=" in text and " " in text:
-            # The blank in its value keeps argparse from seeing an option in it.
+            # The blank in its value prevents argparse from recognizing an option.
             self._tell_unknown(token, text.partition("=")[0])
             return
         if token.is_made and any(problem.word == token.word and problem.is_refusal for problem in self.problems):
             return
         model, first = self.flags.get(_MODEL), self.places.get(_MODEL, [0])[-1]
         if isinstance(model, str) and self.takes_first and self._switch_before(first):
-            # What counts as the model was meant for a value, and this word for the model.
+            # The presumed model is a value, and this word is the model.
             self._tell_valued(first)
             return
         if self._switch_before(token.word):

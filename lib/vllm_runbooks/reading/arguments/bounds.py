@@ -15,13 +15,13 @@ class _RefusedArguments(NamedTuple):
     dests: tuple[str, ...]
     """Explicitly set destinations."""
     says: Mapping[str, str]
-    """`bound` in words, or the release's own `message`; `place` in its sources."""
+    """`bound` as text, or the release's own `message`; `place` in its sources."""
 
 
 def refused(
     arguments: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = True
 ) -> Iterator[_RefusedArguments]:
-    """Yield what the engine rejects of explicit arguments; UNKNOWN and None are not checked.
+    """Yield explicit arguments that the engine rejects; UNKNOWN and None are not checked.
 
     An absent argument counts only as a switch that is off, and only if all arguments are known.
     """
@@ -47,7 +47,7 @@ def refused(
 
 
 def in_words(limits: Mapping[str, float]) -> str:
-    """Limits as words: "more than 0 and at most 1"."""
+    """Limits as text: "more than 0 and at most 1"."""
     return " and ".join(f"{LIMITS[limit].words} {number:g}" for limit, number in limits.items() if limit in LIMITS)
 
 

@@ -61,7 +61,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 class Values(NamedTuple):
-    """Access to values; each function returns UNKNOWN for what can't be known."""
+    """Access to values; each function returns UNKNOWN for unknown ones."""
 
     value: Callable[[str], Any]
     is_given: Callable[[str], Any]

@@ -318,7 +318,7 @@ _SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of":
 
 
 def described(kind: Any) -> str:
-    """A type in words: "an integer", "one of a b"."""
+    """Description of a type: "an integer", "one of a b"."""
     name, inner = form(kind)
     if name in ("optional", "checked"):
         return described(inner)

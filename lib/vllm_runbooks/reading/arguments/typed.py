@@ -1,4 +1,4 @@
-"""Options as Python values: their types, and the words for them."""
+"""Options as Python values: their types, and the words that set them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _is_of(option: Option, value: Any) -> bool:
 
 
 def option_words(option: Option, value: Any) -> list[str]:
-    """Words that set an option; none for a switch that is off and has no word for it."""
+    """Words that set an option; empty for a switch that is off and has no negation."""
     if option.nargs == 0:
         word = next((text for text, sets in option.flag_values.items() if sets is value), None)
         return [option.name] if word is None and value else [word] if word is not None else []

@@ -46,7 +46,7 @@ class ValueReader:
     faults: list[json_keys.Fault] = field(default_factory=list)
 
     def read(self, text: str, kind: Any, made: Any = UNKNOWN) -> Any:
-        """Convert a text; UNKNOWN if it can't be known. `made` is JSON put together from keys."""
+        """Convert a text; UNKNOWN if its value is unknown. `made` is JSON combined from keys."""
         try:
             return self._read(text, kind, made)
         except ValueRefusedError as refused:
@@ -73,7 +73,7 @@ class ValueReader:
             is_json = made is not UNKNOWN or inner is None or re.match(inner, text) is not None
             return self._json(text, made) if is_json else text
         if name == "json_or_pairs":
-            # No text at all is no pair either; where it means nothing, the option is optional.
+            # An empty text is not a pair; if it has no meaning, the option is optional.
             is_json = made is not UNKNOWN or re.match(inner, text) is not None
             return self._json(text, made) if is_json else _pairs(text or ",")
         if name == "dataclass":
@@ -170,7 +170,7 @@ _CONVERSIONS: dict[str, Callable[[str], Any]] = {
 
 
 def human_number(text: str) -> int | None:
-    """Parse a number such as 8k or 8K; None if it is none."""
+    """Parse a number such as 8k or 8K; None if invalid."""
     try:
         return _human_int(text)
     except (ValueError, ValueRefusedError, OverflowError):
@@ -286,7 +286,7 @@ _ACTIONS: dict[str, Callable[[ValueReader, Any, str, Mapping[str, Any]], Any]] =
 
 
 def type_in_words(kind: Any) -> str:
-    """The type of an option in words: "an integer", "JSON"."""
+    """Description of an option's type: "an integer", "JSON"."""
     if isinstance(kind, str):
         return _EXPECTED.get(kind, "a text")
     name, inner = _form(kind)

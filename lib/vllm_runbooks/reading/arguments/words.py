@@ -1,4 +1,4 @@
-"""Rewrite the words of a command as vLLM does before argparse, keeping their places; releases differ by `features`."""
+"""Rewrite the words of a command like vLLM before argparse, with their positions, by `features`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rewritten:
     tokens: list[Token] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     consumed: dict[int, tuple[str, str, int]] = field(default_factory=dict)
-    """Role, option and option's word of the words that argparse never sees."""
+    """Role, option and option's word of the words that vLLM removes before argparse."""
     has_unread_file: bool = False
 
     def tell(self, kind: str, word: int, option: str, option_word: int | None = None, **says: str) -> None:

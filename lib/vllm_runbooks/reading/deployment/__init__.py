@@ -32,7 +32,7 @@ _PUBLISHED = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.?post\d+)?", re.ASCII)
 
 
 class EditRefusedError(Exception):
-    """The edit can't be made with certainty."""
+    """The edit cannot be made with certainty."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Deployment:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Program with its first words; empty if the image has its own."""
+        """Program with its first words; empty for the image's own."""
         module = ("python3", "-m", "vllm.entrypoints.openai.api_server")
         return {"serve": ("vllm", "serve"), "image": ()}.get(self.entry, module)
 
@@ -77,7 +77,7 @@ class Deployment:
         return tuple(name for name, value in self.environment if value is None or is_secret(name, value))
 
     def edited(self, changes: Iterable[Edit], release: ReleaseData) -> Deployment:
-        """Apply edits: an option keeps its place, a new one goes to the end."""
+        """Apply edits: a changed option keeps its position, a new one is appended."""
         words, environment = list(self.words), dict(self.environment)
         raws = list(self.raws or [""] * len(words))
         for change in changes:
@@ -95,7 +95,7 @@ class Deployment:
 
 
 def parser_entry(entry: str, words: Sequence[str | None], release: ReleaseData) -> str:
-    """Parser of the arguments: of an image, the release's entry point, else the one that the model's place suggests."""
+    """Parser of the arguments: an image's entry point, else by the model's position."""
     if entry != "image":
         return "serve" if entry == "serve" else "api_server"
     image_entry = release.features.get("image_entry")
@@ -207,7 +207,7 @@ def _grouped(deployment: Deployment, references: Mapping[int, Reference], writte
 
 
 class Reference(NamedTuple):
-    """A variable for a word."""
+    """A variable in place of a word."""
 
     lead: str
     """The option with its `=`, if in the same word."""
@@ -215,7 +215,7 @@ class Reference(NamedTuple):
 
 
 def references_of(deployment: Deployment) -> dict[int, Reference]:
-    """Variables for the secret or unknown words: the ones they were written with, if any."""
+    """Variables for the secret or unknown words: their original ones, if any."""
     references: dict[int, Reference] = {}
     secret = secrets(deployment.words)
     raws = deployment.raws or ("",) * len(deployment.words)
@@ -309,7 +309,7 @@ def yaml_quoted(text: str) -> str:
 
 
 def yaml_double(text: str) -> str:
-    # JSON's strings are YAML's; what YAML does not let stand as it is, is escaped.
+    # JSON's strings are valid YAML; characters that YAML does not allow are escaped.
     quoted = json.dumps(text, ensure_ascii=False)
     return re.sub(
         r"[\x7f-\x9f\ufeff\ud800-\udfff\ufffe\uffff\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", quoted

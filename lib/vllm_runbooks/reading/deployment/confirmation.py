@@ -32,7 +32,7 @@ class PrintedLine:
 
 
 class Sides(NamedTuple):
-    """A figure of the plan: the least, what is expected, and the most that it may be."""
+    """A figure of the plan: low, expected and high."""
 
     low: float
     expected: float
@@ -46,11 +46,11 @@ class Expected:
     weights: tuple[Sides | None, ...] = ()
     """GiB on each rank of one instance."""
     available: tuple[Sides | None, ...] = ()
-    """GiB for the KV cache on each rank of one instance; none where that is not printed."""
+    """GiB for the KV cache on each rank of one instance; empty if it is not printed."""
     tokens: Sides | None = None
     """Capacity of the KV cache, as the release counts it."""
     concurrency: Sides | None = None
-    """Requests of the longest context at the same time."""
+    """Concurrent requests of the longest context."""
     context: int = 0
     """Longest context in tokens; 0 if unknown."""
     is_older_engine: bool = False
@@ -70,7 +70,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """How one instance is checked, or what one host of it computes."""
+    """Checks of one instance, or of the part of it that one host computes."""
 
     lines: tuple[PrintedLine, ...]
     looks: tuple[Look, ...]

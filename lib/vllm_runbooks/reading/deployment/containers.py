@@ -111,7 +111,8 @@ def _ray_deployment(
     at = next(place for place, host in enumerate(hosts) if str(host.node) == node)
     host = hosts[at]
     mine = [part for part in parts if part.node == node]
-    # What only this host needs is not for the server: vLLM would hand it to the workers of all hosts.
+    # Variables of this host alone are not for the server: vLLM would pass them to the workers of
+    # all hosts.
     variables = "".join(f"{name}={shlex.quote(value)} " for name, value in host.environment)
     started = f"{variables}{fleet.ray_start(hosts, at, is_waited_for=not mine)}"
     commands = [to_shell(replace(part.deployment, environment=())) for part in mine]

@@ -1,4 +1,4 @@
-"""Edit a launch in place; an edit is dropped unless the text, read again, has exactly the requested change."""
+"""Edit a launch in place; an edit is dropped unless it makes exactly the requested change."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def edits(
     page: LaunchFile, launch: WrittenLaunch, changes: Sequence[Edit], release: ReleaseData
 ) -> tuple[Replacement, ...]:
     """Return replacements that edit one launch of the page; empty unless the result is certain."""
-    for is_compact in (False, True):  # JSON without blanks can stand where `: ` or quotes would break what is around it
+    for is_compact in (False, True):  # compact JSON fits where `: ` or quotes would break the syntax
         replacements: list[Replacement] = []
         try:
             for change in changes:

@@ -293,7 +293,7 @@ def _spread(
 
 
 def together(nodes: Sequence[str]) -> str:
-    """Note about launching the parts of an instance at the same time."""
+    """Note to launch the parts of an instance together."""
     listed = ", ".join(nodes)
     return f"Start the parts of this instance on {listed} at about the same time; each waits for the others."
 
@@ -313,7 +313,7 @@ def _deployment(
     devices: tuple[str, ...] | None,
     name: str,
 ) -> Deployment:
-    # In this order CUDA counts as nvidia-smi does.
+    # In this order CUDA has the same indices as nvidia-smi.
     seen = {} if devices is None else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
     made = Deployment(
         entry="serve",
@@ -332,7 +332,7 @@ def _deployment(
 
 
 def _as_read(value: Any, option: Option | None) -> Any:
-    """Write a mapping as KEY=INTEGER pairs for releases that read those."""
+    """Write a mapping as KEY=INTEGER pairs for releases that parse those."""
     if option is not None and isinstance(value, Mapping) and inner_type(option.type) == "int_pairs":
         return ",".join(f"{key}={number}" for key, number in value.items())
     return value

@@ -34,7 +34,7 @@ _WRITTEN_OPTIONS = {
 _ON_HOST = ("shell", "systemd")
 WRITERS = {"shell": to_shell, "docker": to_docker, "compose": to_compose, "systemd": to_systemd}
 FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "systemd": "vllm.service"}
-"""File name by which a form is read again."""
+"""File name that identifies a form."""
 
 
 def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str, Deployment]:
@@ -58,7 +58,7 @@ def converted(launch: WrittenLaunch, to: str, release: ReleaseData) -> tuple[str
 
 
 def _with_gpus(deployment: Deployment, launch: WrittenLaunch, *, is_contained: bool) -> Deployment:
-    """Name the GPUs once: for a container as devices, else in a variable."""
+    """Set the GPUs once: for a container as devices, else in a variable."""
     if not isinstance(deployment.gpus, tuple) or (not is_contained and launch.kind in _ON_HOST):
         return deployment
     others = tuple(pair for pair in deployment.environment if pair[0] not in gpus.VARIABLES)
@@ -67,7 +67,7 @@ def _with_gpus(deployment: Deployment, launch: WrittenLaunch, *, is_contained: b
 
 
 def _is_read(launch: WrittenLaunch, written: Deployment) -> bool:
-    """Whether a launch has the words and variables that were written, as far as known."""
+    """Whether the written launch has the same words and variables, as far as known."""
     handed = set(references(written))
     environment = {name: value for name, value in written.environment if name not in handed}
     read = {name: setting.value.value for name, setting in launch.environment.items() if name not in handed}
@@ -83,7 +83,7 @@ def _is_read(launch: WrittenLaunch, written: Deployment) -> bool:
 
 
 def left_out(launch: WrittenLaunch, to: str) -> tuple[str, ...]:
-    """Name what the other form can't express: mounts, limits, wrappers, keys of a service."""
+    """Parts that the other form cannot express: mounts, limits, wrappers, keys of a service."""
     lost: list[str] = []
     if launch.kind == "docker":
         lost += _lost_options(launch)

@@ -44,9 +44,9 @@ _DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|P
 """Comments that are options of a batch system."""
 _TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
 _GIVEN_SHELL = re.compile(r"(?:^|[\s;&|(/])(?:(?:ba|z|da|k)?sh|ssh)(?=[\s<]|\Z)(?![^|\n]{0,400}\b(?:cat|tee)\b)")
-"""A shell that reads what it is handed, and does not hand it on to a file."""
+"""A shell that reads standard input, without passing it to a file."""
 _GIVEN_PYTHON = re.compile(r"\s*(?:sudo\s+)?python[\d.]{0,5}(?:\s+-\w{1,20})*(?:\s+-(?=[\s<])|\s*<<)")
-"""Python that is given no file of a program: what it is handed is one."""
+"""Python without a program file: its standard input is the program."""
 _NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-bracket"))
 """Troubles of a text that no shell would begin to run."""
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
@@ -94,7 +94,8 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
     `name` helps to detect the format; `kind` sets it.
     """
     start = text[:MAX_LENGTH]
-    # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
+    # A typed or pasted command may be a template, as in a page: `<model>` is not a redirection
+    # there.
     is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
     kind = kind or formats.kind_of(start, name)
     return read_kind(text, kind, is_page=is_page and kind == "shell")
@@ -102,7 +103,10 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
 
 @lru_cache(maxsize=16)
 def read_kind(text: str, kind: str, *, is_page: bool) -> LaunchFile:
-    """`read` for a known format; the last few are kept, as a fix is made, checked and shown by different modules."""
+    """Like `read` for a known format, cached.
+
+    A fix is made, checked and shown by different modules.
+    """
     source = Excerpt.whole(text[:MAX_LENGTH])
     reading = DocumentReading(file=source.text)
     if len(text) > MAX_LENGTH:
@@ -116,7 +120,7 @@ def read_kind(text: str, kind: str, *, is_page: bool) -> LaunchFile:
 
 
 def from_argv(words: Sequence[str]) -> LaunchFile:
-    """A command given as its argument vector; places are those in `shlex.join(words)`."""
+    """A command as its argument vector; positions are those in `shlex.join(words)`."""
     text = shlex.join(words)
     made, at = [], 0
     for word in words:
@@ -155,7 +159,7 @@ def from_arguments(
 
 
 def option_words(option: str, value: Any) -> list[str]:
-    """An option and its value as words of a command; none for a value of None."""
+    """An option and its value as words of a command; empty for a value of None."""
     if value is None:
         return []
     if value is True:
@@ -198,7 +202,7 @@ def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
 
 
 def _once(items: Sequence[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """Items in order, without those that loops and functions repeat."""
+    """Items in order, without repetitions by loops and functions."""
     unique: dict[Any, Any] = {}
     for item in sorted(items, key=_PLACE):
         unique.setdefault(key(item), item)
@@ -263,7 +267,7 @@ def _read_comments(source: Excerpt, reading: DocumentReading) -> None:
 
 def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, is_page=True)
-    if "vllm" in source.text:  # the sign by which Windows' shells continue a line becomes a backslash
+    if "vllm" in source.text:  # the continuation mark of Windows' shells becomes a backslash
         source = Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
     for block in pages.blocks(source):
         if block.kind == "cut":
@@ -283,13 +287,13 @@ def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> Non
             kind = "shell" if kind == "page" and not block.kind else kind
             text = pages.without_prompts(block.text) if kind == "shell" else block.text
             _read(text, kind, around, inner)
-        # `vllm serve` alone is a mention, where it is not typed into a script.
+        # `vllm serve` alone is a mention, unless it is in a script.
         inner.starts = [
             start for start in inner.starts if start.words or start.keywords or start.is_elided or start.entry == "node"
         ]
         is_ours = bool(inner.starts) or any(option.where == "bare" for option in inner.loose)
         is_named = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
-        # A block about something else is no concern: what looks like a script there may be a program's output.
+        # Ignore a block about something else: its script may be a program's output.
         if not is_ours and not is_named:
             inner.troubles.clear()
         inner.code.clear()
@@ -316,7 +320,7 @@ def _read_python(source: Excerpt, around: Around, reading: DocumentReading) -> N
     count = len(reading.troubles)
     if not python_calls.read(source, around, reading) and around.is_page:
         _read_calls(source, around, reading)
-        # In a page code may be a fragment; it is reported only where nothing could be read of what matters.
+        # Code in a page may be a fragment; it is reported only if no launch could be read.
         is_read = any(start.kind == "python" for start in reading.starts)
         if is_read or not _CALL.search(source.text):
             reading.troubles[count:] = [
@@ -325,7 +329,7 @@ def _read_python(source: Excerpt, around: Around, reading: DocumentReading) -> N
 
 
 def _without_magic(source: Excerpt, around: Around, reading: DocumentReading) -> Excerpt:
-    """Python without prompts and without a notebook's lines of shell, which are read as such."""
+    """Python without prompts and without a notebook's shell lines, which are read separately."""
     parts: list[tuple[int, int]] = []
     begin = 0
     command: int | None = None
@@ -350,7 +354,7 @@ def _without_magic(source: Excerpt, around: Around, reading: DocumentReading) ->
 
 
 def _read_calls(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """The engine's calls in code that does not parse as a whole, each read alone."""
+    """Calls of the engine in code that does not parse as a whole, each parsed alone."""
     text = source.text
     for count, match in enumerate(_CALL.finditer(text)):
         if count >= _MAX_CALLS:
@@ -370,7 +374,7 @@ def _read_calls(source: Excerpt, around: Around, reading: DocumentReading) -> No
 
 
 def _closing(text: str, index: int) -> int | None:
-    """Index behind the parenthesis that closes the one at an index."""
+    """Index after the closing parenthesis of the one at an index."""
     depth, quote = 0, ""
     place = index
     while place < min(len(text), index + _MAX_CALL):
@@ -396,7 +400,7 @@ def _closing(text: str, index: int) -> int | None:
 
 
 def _written(body: Excerpt) -> Excerpt:
-    """A here-document without quotes around its mark, as the shell writes it: backslashes that quote are gone."""
+    """An unquoted here-document as the shell writes it: without quoting backslashes."""
     matches = re.finditer(r"\\[\\$`\n]|.", body.text, re.DOTALL)
     kept = [(match.end() - (match[0] != "\\\n"), match.end()) for match in matches]
     return body.joined([*kept, (len(body.text), len(body.text))])

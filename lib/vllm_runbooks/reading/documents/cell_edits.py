@@ -32,7 +32,7 @@ def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
             continue
         new_text = edit.new_text
         if "\r\n" in new_text and "\\r\\n" not in text[slice(*strings[index])]:
-            new_text = new_text.replace("\r\n", "\n")  # so end the lines of the file, and not those of the cell
+            new_text = new_text.replace("\r\n", "\n")  # line ends of the file, not of the cell
         gap = _gap(text, strings[index][0])
         between = "\\n" if gap is None else f'\\n",{gap}"'
         new = between.join(json.dumps(line, ensure_ascii=False)[1:-1] for line in new_text.split("\n"))
@@ -41,7 +41,7 @@ def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
 
 
 def _whole(text: str, at: int) -> int:
-    """A place in a string; of one within an escape, where that ends."""
+    """An offset in a string; the end of an escape that includes it."""
     cut = _CUT.search(text[max(at - _MAX_CUT, 0) : at])
     if cut is None or len(cut["run"]) % 2 == 0:
         return at

@@ -43,7 +43,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
                 if setting.value.value is not None:
                     defaults[setting.name] = setting.value.value
         elif name == "ENTRYPOINT":
-            entry = rest  # a CMD of the same stage stays, before or behind
+            entry = rest  # a CMD of the same stage stays, before or after
         elif name == "CMD":
             command = rest
     around = replace(around, kind="dockerfile", environment=environment, image=image, gpus=None)
@@ -129,7 +129,7 @@ def _exec_words(rest: Excerpt | None) -> tuple[Word, ...] | None:
 
 
 def json_word(source: Excerpt, start: int, end: int) -> Word:
-    """A JSON string, from its opening quote to behind its closing one, as a word with the place of each character."""
+    """A JSON string with its quotes, as a word with the offset of each character."""
     raw = source.text[start:end]
     return placed_words.word_of_characters(
         json_characters(source, start, end), source.at[start], source.at[end - 1] + 1, raw

@@ -15,7 +15,7 @@ SIMPLE = {
     **{sign: sign for sign in ("\\", "'", '"')},
 }
 NUMBER = r"x(?P<x>[\da-fA-F]{2})|u(?P<u>[\da-fA-F]{4})|U(?P<U>[\da-fA-F]{8})"
-"""The number of a character behind a backslash, in hexadecimal digits."""
+"""Hexadecimal code of a character after a backslash."""
 
 
 def numbered(match: re.Match[str], octal: str = "") -> str | None:

@@ -47,7 +47,7 @@ _OPTION = re.compile(r"[ \t]--?[A-Za-z]")
 _PROMPTED = re.compile(
     r"\s{0,40}>[ \t]+(?:[A-Za-z_]\w{0,80}=|(?:vllm|python[\d.]{0,5}|docker|podman|export|cd|source)[ \t])"
 )
-"""How a session begins whose prompt is that of a continued line."""
+"""Beginning of a session whose prompt is that of a continued line."""
 _MARK = re.compile(r"^[ \t]{0,16}>(?:[ \t]|$)", re.MULTILINE)
 _PROGRAM = re.compile(r"(?:\.{0,2}/|~/|\$|\"\$|`)?[a-z0-9_][\w./+@-]{0,200}(?=[ \t]|\Z)|\$\(|[./~\"$:]")
 _ENDED = re.compile(r"[A-Za-z)][.!?]\Z")
@@ -109,7 +109,7 @@ def by_content(text: str) -> str:
 
 
 def _written(text: str) -> Iterator[str]:
-    """The lines of a text without those of here-documents that end."""
+    """Lines of a text without terminated here-documents."""
     lines = text.split("\n")
     ends: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
@@ -123,7 +123,10 @@ def _written(text: str) -> Iterator[str]:
 
 
 def _logical(text: str) -> Iterator[str]:
-    """The commands of a script, or lines of a page: continued lines as one, without what is quoted and comments."""
+    """Commands of a script, or lines of a page, with continuations joined.
+
+    Quotes and comments are removed.
+    """
     parts: list[str] = []
     for line in _written(text):
         bare = _QUOTED.sub(' ""', line[:2000]).strip()

@@ -1,4 +1,4 @@
-"""Commands that lost blanks and line ends in a paste: what is certain is put back into words."""
+"""Commands that lost blanks and line ends in a paste, reconstructed where that is certain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Sett
 from vllm_runbooks.reading.shell import Word
 
 _MODEL = r"(?!rs?/|s/|d/)[\w.-]{1,96}/[\w-]"
-"""How a model begins, and no sentence goes on behind `vllm serve`."""
+"""Beginning of a model id, which does not continue a sentence after `vllm serve`."""
 _HEAD = re.compile(
     rf"(?P<program>vllm)[ \t]{{0,4}}(?P<command>serve)(?=[ \t\"'\\]|{_MODEL}|--[a-z])|"
     r"(?:bash|sh)[ \t]{1,4}[\w./-]{0,100}run_cluster\.sh(?=[ \t])"
@@ -58,7 +58,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
 
 
 def _settings(source: Excerpt, start: int) -> list[Setting]:
-    """The variables in front of a command that ran into the last of them."""
+    """Variables before a command that is joined to the last of them."""
     begin = max(start - _MAX_BEFORE, 0)
     parts = [(begin + match.start(), begin + match.end()) for match in re.finditer(r"\S+", source.text[begin:start])]
     last = takewhile(lambda part: _SETTING.fullmatch(source.text, *part), reversed(parts))
@@ -96,7 +96,7 @@ def _is_glued(text: str, head: re.Match[str], end: int) -> bool:
     if is_parted and _GLUE.search(text, start, end):
         return True
     names = {f"--{match[1]}" for match in _RUN_IN.finditer(text, start, end)}
-    # What ran into the command itself is certain where an option follows that is vLLM's, or a model and an option.
+    # Text joined to the command is certain if an option of vLLM follows, or a model and an option.
     is_run_in = not is_parted or (head["program"] is not None and text[start : start + 1] not in {*" \t\"'\\", ""})
     is_run_in = is_run_in or (_runs_in(text, head.start()) and _is_apart(text, head.start()))
     if is_run_in and _MODEL_AND_OPTION.match(text, start):
@@ -126,7 +126,7 @@ def _words(source: Excerpt, head: re.Match[str], end: int) -> list[Word]:
         words += _made(source, index, stop)
         index = stop
         if index < end and text[index] not in " \t\\\"'-":
-            break  # what follows is no part of it
+            break  # the rest does not belong to it
     return words
 
 
@@ -166,7 +166,7 @@ def _closing(text: str, index: int, end: int) -> int:
 
 
 def _made(source: Excerpt, start: int, end: int) -> list[Word]:
-    """The word between two indexes: an image's tag that an address ran into is taken apart where that is certain."""
+    """The word between two indexes; an address joined to an image's tag is split off if certain."""
     text = source.text
     tagged = _TAGGED.match(text[start:end])
     if not tagged:

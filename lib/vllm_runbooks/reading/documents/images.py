@@ -21,7 +21,7 @@ def has_entry_point(image: str | None) -> bool:
 
 
 def release_of(image: str | None) -> str | None:
-    """The release that an image's tag names; None where the tag names none, or counts in another way."""
+    """Release of an image's tag; None if it has none, or another numbering."""
     match = _IMAGE.match(image or "")
     if not match or "vllm" not in (image or "").lower():
         return None

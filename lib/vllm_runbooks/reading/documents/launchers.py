@@ -31,7 +31,7 @@ class ContainerLauncher(NamedTuple):
 
 
 def launcher(values: Sequence[str], heads: Sequence[str]) -> ContainerLauncher | None:
-    """The launcher among the words of a command, by their values and the programs that they are."""
+    """The launcher in a command, by the values of its words and the programs."""
     for index, head in enumerate(heads):
         if head in _COMPOSERS:
             return ContainerLauncher(index, index + 1, "exec")
@@ -72,11 +72,15 @@ class Options:
     rest: tuple[Word, ...] = ()
     size: int = 0
     is_run: bool = False
-    """Whether the rest is for the image's entry point, rather than in its place."""
+    """Whether the remaining words are arguments of the image's entry point, rather than a
+    replacement."""
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
-    """Read the options in front of the image; with `is_all`, those anywhere, as a script hands them on."""
+    """Read the options before the image.
+
+    With `is_all`, those anywhere, as a script passes them on.
+    """
     options = Options()
     index = 0
     while index < len(words):
@@ -88,7 +92,7 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
             index += 1
             continue
         if value == "--":
-            index += 1  # the image comes next, whatever it begins with
+            index += 1  # the image is next, whatever its first character
             break
         name, argument, index = _option(words, index)
         _take(options, name, argument, word)
@@ -156,7 +160,7 @@ def is_node(options: Options) -> bool:
 
 
 def pod(words: Sequence[Word]) -> Options:
-    """Read the words behind `kubectl run` or `kubectl exec`."""
+    """Read the words after `kubectl run` or `kubectl exec`."""
     result = Options(is_run=True)
     for index, word in enumerate(words):
         value = word.value or ""
@@ -176,7 +180,10 @@ def pod(words: Sequence[Word]) -> Options:
 
 
 def sandbox(words: Sequence[Word], begin: int) -> Options:
-    """Read what `apptainer run [options] IMAGE [arguments]` is given, from an index; its size counts all words."""
+    """Read the words of `apptainer run [options] IMAGE [arguments]` from an index.
+
+    Its size counts all words.
+    """
     values = [word.value or "" for word in words]
     at = next((index for index in range(begin, len(words)) if _SANDBOX_IMAGE.match(values[index])), None)
     verb = next((value for value in values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")

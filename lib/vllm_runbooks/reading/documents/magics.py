@@ -35,7 +35,7 @@ _UNKNOWN = "get_ipython()"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell, by what reads it."""
+    """One cell with its language."""
 
     kind: str
     """Format, as of a file; "other" if it is unknown or not checked."""
@@ -43,21 +43,21 @@ class Cell:
     file: str | None = None
     """The file written by the cell; "" for a separate program, None for code of the notebook."""
     is_more: bool = False
-    """Whether it is written behind what the file has."""
+    """Whether it is appended to the file."""
     names: frozenset[str] = frozenset()
     """Names that the cell defines, or may define, outside its Python code."""
 
 
 @dataclass
 class Lines:
-    """A cell's Python, without what is none."""
+    """Python code of a cell."""
 
     python: Excerpt
     commands: list[Excerpt] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Names in commands, with an unknown use."""
     is_open: bool = False
-    """Whether any name may have been given a meaning."""
+    """Whether any name may have been defined."""
 
 
 def cell(kind: str, text: Excerpt, depth: int = 0) -> Cell:
@@ -99,7 +99,7 @@ def _written(text: Excerpt, words: str) -> Cell:
 
 
 def lines(text: Excerpt) -> Lines:
-    """A cell of Python without commands of the shell and of IPython, whose kept results are unknown values."""
+    """Python code of a cell; results of shell and IPython commands become unknown values."""
     result = Lines(text)
     parts: list[Excerpt] = []
     for start, stop in _logical(text.text):
@@ -132,7 +132,7 @@ def lines(text: Excerpt) -> Lines:
 
 
 def _logical(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of a cell; those of a command that backslashes continue as one."""
+    """Lines of a cell, with continued command lines joined."""
     begin, is_command = 0, False
     start = 0
     while begin < len(text):

@@ -20,7 +20,7 @@ _PAIR = re.compile(
     r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
     re.DOTALL,
 )
-"""An option and its value as one text, or one with a further option behind."""
+"""An option and its value in one text, possibly followed by a further option."""
 _NUMBER = re.compile(
     r"[-+]?(?:0x[\da-fA-F_]+|0o?[0-7_]+|[\d_]*\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\.inf|\.nan)"
 )
@@ -218,7 +218,7 @@ class _Manifest:
                 self._report_type(item, kind)
 
     def _report_collection(self, item: yaml_places.Mapping | yaml_places.Sequence, kind: str) -> None:
-        """An item that YAML makes a mapping of, as it does of JSON without quotes around it."""
+        """An item that YAML reads as a mapping, such as unquoted JSON."""
         text = self.reading.file[item.start : item.end].rstrip()
         if kind not in _READERS or not text.startswith("-") or "\n" in text:
             return
@@ -234,7 +234,7 @@ class _Manifest:
                 self._report_type(value, "kubernetes")
 
     def _report_type(self, item: Scalar, kind: str) -> None:
-        """A number or a truth value where only a text is taken."""
+        """A number or boolean where only text is accepted."""
         is_number = _NUMBER.fullmatch(item.value) is not None
         if item.style != "plain" or item.has_template or not (is_number or _BOOLEANS[kind].fullmatch(item.value)):
             return
@@ -243,7 +243,7 @@ class _Manifest:
         self.reading.troubles.append(Trouble("file.not-a-text", item.start, item.end, details, edits))
 
     def _parted(self, listed: yaml_places.Sequence, item: Scalar, option: str, value: str) -> tuple[Replacement, ...]:
-        """The item as several, where that is certain."""
+        """The item split into several, if certain."""
         values = [value]
         if value[:1] in {"'", '"'} and value[:1] == value[-1:] and len(value) > 1:
             values = [value[1:-1]]
@@ -347,7 +347,7 @@ _READERS = {"compose": "docker compose", "kubernetes": "Kubernetes"}
 
 
 def _is_typed(text: str) -> bool:
-    """Whether a plain text is none to YAML."""
+    """Whether YAML reads a plain text as another type."""
     return bool(_NUMBER.fullmatch(text) or re.fullmatch(r"(?i:true|false|yes|no|on|off|y|n|null)", text))
 
 
@@ -434,7 +434,7 @@ def _interpolate(
             if not operator:
                 return index
             if operator[0] in {":-", "-"}:
-                made.append(("", text.at[index]))  # the word begins here, though its characters come later
+                made.append(("", text.at[index]))  # start of the word, whose characters are added later
                 inner = _interpolate(text, name.end() + len(operator[0]), stop, made, reasons, depth=depth + 1)
                 bad = bad if inner is None else inner
                 made.append(("", text.at[stop]))  # and ends here
@@ -462,11 +462,14 @@ def _closing(text: str, start: int, end: int) -> int:
 
 
 def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Word]:
-    """Split a command as compose does, where an escaped line end is part of a word and an operator ends the command."""
+    """Split a command like Compose.
+
+    An escaped line end is part of a word, and an operator ends the command.
+    """
     words: list[Word] = []
     word: Characters = []
     begun: int | None = None
-    """Index of the character that the word begins with."""
+    """Index of the first character of the word."""
     quote = ""
     is_escaped = False
 

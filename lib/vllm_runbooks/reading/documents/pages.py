@@ -31,13 +31,13 @@ _SECONDARY = re.compile(r"[ \t]*>[ \t]")
 """The prompt of a line that continues another."""
 _BARE_OPTION = re.compile(r"[ \t]*(?:>[ \t]+)?--?[A-Za-z]")
 _CUT = re.compile(r"[ \t]\\[ \t]*#[^\n]*\Z")
-"""A comment behind the backslash that was to continue the line."""
+"""A comment after the backslash of a line continuation."""
 _ASKS_FOR_HELP = re.compile(r"[ \t](?:-h|--help)\b")
 _LEAD = re.compile(
     r"[ \t>]{0,40}(?:(?:[-*+\u2022]|\d{1,3}[.)\u3001])[ \t]{1,8})?(?:\([\w.-]{1,60}\) ?)?"
     r"(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%][ \t]{1,4}|[$%][ \t]{1,4}|!)?"
 )
-"""In front of a command line: quotation marks, a list's bullet, a prompt."""
+"""Text before a command line: quotation marks, a list's bullet, a prompt."""
 _COMMAND = re.compile(
     r"(?:(?:sudo|nohup|exec|env|time|uv run|numactl|taskset)\b|[A-Z_][A-Z0-9_]{1,60}=\S|(?:[\w./~-]{0,200}/)?"
     r"(?:vllm[ \t]|python[\d.]{0,5}[ \t]|docker[ \t]|podman[ \t]|nerdctl[ \t])"
@@ -163,7 +163,7 @@ def _next_line(text: str, end: int) -> str:
 
 
 def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt:
-    """A notebook's cell of shell: without `%%bash` and the `!` in front of commands."""
+    """A notebook's shell cell without `%%bash` and the `!` before commands."""
     if not re.search(r"^[ \t]*(?:!|%%)", source.text, re.MULTILINE):
         return source
     parts = []
@@ -188,7 +188,7 @@ def table_options(source: Excerpt) -> tuple[list[LooseOption], list[Setting]]:
 
 
 def options_in(source: Excerpt, where: str) -> list[LooseOption]:
-    """The options that a comment or a row names, each with its value where what follows can be nothing else."""
+    """Options that a comment or a row names, each with its value if unambiguous."""
     options = []
     text = source.text
     for match in _OPTION.finditer(text):
@@ -209,7 +209,7 @@ def options_in(source: Excerpt, where: str) -> list[LooseOption]:
 
 
 def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Excerpt]:
-    """Comments of a script (`# …` to the line's end) that begin in none of the words, given as file offsets."""
+    """Comments of a script (`# …` to the line's end) outside the given words (file offsets)."""
     spans = Spans(words)
     for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", source.text, re.MULTILINE):
         if spans.around(source.at[match.start()]) is None:
@@ -268,7 +268,7 @@ def _lines(text: str) -> list[tuple[int, int]]:
 
 
 def _behind(text: str, end: int) -> int:
-    """Index behind a line, and behind its line end."""
+    """Index after a line and its line end."""
     return min(end + (2 if text.startswith("\r\n", end) else 1), len(text))
 
 
@@ -297,7 +297,7 @@ def _markdown(source: Excerpt) -> list[PageBlock]:
 def _fenced(
     source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence: re.Match[str]
 ) -> tuple[int, PageBlock]:
-    """The block that a fence begins on a line, and the index of the line behind it."""
+    """The block that a fence begins on a line, and the index of the next line."""
     is_quoted, indent, mark = bool(fence[1]), len(fence[2]), fence[3]
     parts: list[tuple[int, int]] = []
     index += 1
@@ -405,7 +405,7 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[PageBlock]
 
 
 def _manifest_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
-    """Index behind the lines of a manifest that begins on a line; 0 where none does."""
+    """Index after the lines of a manifest that begins on a line; 0 if there is none."""
     start, end = lines[index]
     if not _MANIFEST.match(text, start, min(end, start + 200)):
         return 0
@@ -416,7 +416,10 @@ def _manifest_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> in
 
 
 def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
-    """Index behind a loop, a function, a list or the like that begins on a line, with what uses it; 0: none does."""
+    """Index after a loop, function, list or similar that begins on a line, with its use.
+
+    0 if there is none.
+    """
     start, end = lines[index]
     head = _OPENS.match(text, start, min(end, start + 200))
     if not head or formats.kind_of_line(text[start:end]) not in {"structure", "command"}:
@@ -439,7 +442,7 @@ def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
         return 0
     if "vllm" in text[start : lines[stop - 1][1]] and sign != "(":
         return stop
-    # What is set, or defined, is of interest with the command that uses it.
+    # Settings and definitions matter together with the command that uses them.
     while stop < len(lines) and stop - index < _MAX_PART:
         line = text[slice(*lines[stop])]
         if formats.kind_of_line(line) == "sentence":
@@ -487,7 +490,7 @@ def _is_command(text: str) -> bool:
 
 
 def _is_argument(word: str, following: str) -> bool:
-    """Whether a word behind `vllm serve` is an argument rather than the sentence's next word."""
+    """Whether a word after `vllm serve` is an argument rather than the sentence's next word."""
     return word[:1] in "-\"'$<{/\\~./" or bool(re.search(r"[/\d]|\w-\w", word)) or following.startswith(("--", "\\"))
 
 

@@ -1,4 +1,4 @@
-"""Words with the place of each of their characters: parts of them, texts of them, and the settings they make."""
+"""Words with the offset of each of their characters: parts of them, their text, and settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vllm_runbooks.reading.documents.starts import Setting
 from vllm_runbooks.reading.shell import Word
 
 Characters = list[tuple[str, int]]
-"""Characters, each with its place."""
+"""Characters with their offsets."""
 UNKNOWN = "\ufffc"
 """Placeholder for unknown text."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
@@ -27,12 +27,12 @@ def literal(source: Excerpt, *, start: int | None = None, end: int | None = None
 
 
 def excerpt_of_characters(characters: Characters, end: int) -> Excerpt:
-    """Characters as a text; `end` is the place of its end."""
+    """Convert characters to an excerpt; `end` is the offset of its end."""
     return Excerpt("".join(character for character, _ in characters), [*(place for _, place in characters), end])
 
 
 def word_of_characters(characters: Characters, start: int, end: int, raw: str, why: str = "") -> Word:
-    """Characters as a word, unknown where one of them is; `why` is the reason then."""
+    """Convert characters to a word, unknown if one of them is; `why` is the reason then."""
     value = "".join(character for character, _ in characters)
     if UNKNOWN in value:
         return Word(None, start, end, raw, why)
@@ -53,19 +53,19 @@ def cut(word: Word, index: int) -> Word:
 
 
 def of_pair(word: Word, index: int, form: str) -> Setting:
-    """The setting that a word `NAME=value` makes; the value begins at an index."""
+    """Setting of a word `NAME=value`; the value begins at an index."""
     value = word.value or ""
     return Setting(value[: index - 1], cut(word, index), word.start, word.end, form, pair=(word.start, word.end))
 
 
 def setting_of(word: Word, form: str) -> Setting | None:
-    """The setting that a word makes; None where it is no `NAME=value`."""
+    """Setting of a word; None if it is not `NAME=value`."""
     match = _ASSIGNMENT.match(word.value or "")
     return of_pair(word, match.end(), form) if match else None
 
 
 def excerpt_of(word: Word) -> Excerpt:
-    """A word's value as a text with places; of a word with an unknown part what is written between its quotes."""
+    """Value of a word as an excerpt; for a partly unknown word the text between its quotes."""
     value = word.value
     if value is None:
         return _between_quotes(word)
@@ -94,7 +94,7 @@ def _between_quotes(word: Word) -> Excerpt:
 
 
 def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
-    r"""Words of a command whose line ends were lost: `\ --port` is the word ` --port` to a shell."""
+    r"""Words of a command that lost its line ends: `\ --port` is the word ` --port` to a shell."""
     kept, is_pasted = [], False
     for word in words:
         blanks = re.match(r" +(?=--)", word.value or "")
@@ -107,5 +107,5 @@ def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
 
 
 def is_escaped_blank(word: Word) -> bool:
-    """Whether a word is nothing but an escaped blank: a backslash that was to end the line and does not."""
+    """Whether a word is only an escaped blank: a misplaced line continuation."""
     return bool(word.value) and not (word.value or "").strip(" ") and word.raw.startswith("\\")

@@ -10,7 +10,7 @@ from vllm_runbooks.reading.shell import Word
 
 _HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
 _SYNOPSIS = re.compile(r"\[(?:-{1,2}[A-Za-z]|<[A-Za-z])")
-"""How a word of a description begins: `[--port PORT]`."""
+"""Beginning of a word in a synopsis: `[--port PORT]`."""
 _OMITTED = re.compile(
     r"\[(?:[a-z]*[-_ ]?(?:options|args|arguments|flags|params|parameters)|\.{3}|\u2026)(?:\.{3}|\u2026)?\](?:\.{3})?",
     re.IGNORECASE,
@@ -32,7 +32,7 @@ _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 
 
 def marked(text: str, *, is_page: bool, is_within: bool) -> str:
-    """A script's text, as long as it was, in which what a page or a template has to be filled in means nothing."""
+    """A script's text of the same length, with neutralized placeholders of a page or template."""
     if is_page:
         text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
     if is_page or is_within:

@@ -17,9 +17,9 @@ from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_WITHIN = 6  # depth of nested scripts, and of nested container launches
-_MAX_KEPT = 100  # commands kept in variables that are read
-_MAX_BEFORE = 12  # words in front of another that are looked at for the program that it is given to
-_MIN_TEXT = 8  # characters that a word with a command in it has at least
+_MAX_KEPT = 100  # commands in variables that are read
+_MAX_BEFORE = 12  # words before another that are searched for its program
+_MIN_TEXT = 8  # minimum characters of a word with a command in it
 _LEAD = re.compile(
     r"([ \t>]*)(?:(?:\([\w.-]{1,60}\)[ \t]*)?"
     r"(?:\[?[\w.-]{1,64}@[^\"'\n]{1,200}[#$%]\]?|[$%\u276f\u279c]|>{3})[ \t]+|![ \t]*)?"
@@ -28,8 +28,9 @@ _LEAD = re.compile(
 _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
 """Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
-"""Troubles by which a shell runs something else than intended; what hides the command is removed before reading."""
-_MAX_SEEN = 1000  # invocations, and words of each, that are looked through for what runs them
+"""Troubles that make a shell run another command; those that hide the command are fixed before
+reading."""
+_MAX_SEEN = 1000  # invocations, and words of each, that are searched for their program
 _SUBCOMMANDS = {"serve", "run-batch"}
 _BENCHMARKS = {"latency", "throughput", "startup"}
 _MODULES = {
@@ -57,7 +58,7 @@ _VARIABLE_PROGRAM = re.compile(
 )
 """A variable named after the program it contains."""
 _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
-"""How a word begins that may give a command a name."""
+"""Beginning of a word that may name a command."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
     r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
@@ -135,7 +136,7 @@ def _environment(
 
 
 def _without_hidden(source: Excerpt, troubles: Sequence[Trouble]) -> Excerpt | None:
-    """The script without what hides its commands from a shell; None where nothing does."""
+    """The script without the parts that hide its commands from a shell; None if there are none."""
     spans = [
         (bisect_left(source.at, edit.start), bisect_left(source.at, edit.end))
         for trouble in troubles
@@ -154,7 +155,7 @@ def _without_hidden(source: Excerpt, troubles: Sequence[Trouble]) -> Excerpt | N
 
 
 def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple[Replacement, ...]:
-    """Edits of a script as those of the file: a line that they begin has what is in front of the others there."""
+    """Edits of a script as edits of the file: new lines get the indentation of the others."""
     if not any("\n" in edit.new_text for edit in edits) or not file:
         return tuple(edits)
     made = []
@@ -186,7 +187,7 @@ def _lead(offset: int, source: Excerpt, file: str) -> tuple[int, str | None]:
 
 
 def _without_repeated(troubles: Iterable[Trouble], scripts: Mapping[int, int]) -> Iterator[Trouble]:
-    """The troubles without those of a command in a script, where that one as a whole is in the same trouble."""
+    """The troubles without those of a command in a script that has the same trouble as a whole."""
     begins = sorted(scripts)
     for trouble in troubles:
         at = bisect_right(begins, trouble.start) - 1
@@ -195,7 +196,7 @@ def _without_repeated(troubles: Iterable[Trouble], scripts: Mapping[int, int]) -
 
 
 def _has_arguments(words: Sequence[Word], script: Word) -> bool:
-    """Whether `bash -c SCRIPT` has arguments behind: what the shell's own reading makes of them is kept."""
+    """Whether `bash -c SCRIPT` has further arguments: then the shell reader's result is used."""
     return script.value is not None and words[-1].start >= script.end
 
 
@@ -205,7 +206,7 @@ def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
 
 
 def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -> None:
-    """Read commands kept in variables that are partly unknown, where nothing runs them."""
+    """Read commands in partly unknown variables that no command runs."""
     kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
@@ -230,7 +231,7 @@ def read_command(words: tuple[Word, ...], around: Around, reading: DocumentReadi
 
 
 def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
-    """The words as options, each with what follows it."""
+    """The words as options, each with its value."""
     groups: list[list[Word]] = []
     for word in words:
         if word.value is not None and re.match(r"--?[A-Za-z]", word.value):
@@ -271,7 +272,10 @@ class _Command:
         return None
 
     def _read_for_each(self) -> bool:
-        """Read `parallel COMMAND ::: …` or `xargs COMMAND`: what is put in place of `{}`, or behind, is unknown."""
+        """Read `parallel COMMAND ::: …` or `xargs COMMAND`.
+
+        The replacement of `{}`, or the last argument, is unknown.
+        """
         end = next((at for at, value in enumerate(self.values) if re.fullmatch(r":{3,4}\+?", value)), len(self.words))
         words = [
             replace(word, value=None, why="placeholder", at=None)
@@ -332,7 +336,7 @@ class _Command:
         return None
 
     def _is_name(self, index: int) -> bool:
-        """Whether a word is the value of an option that names something: `conda run -n vllm serve`."""
+        """Whether a word is the value of an option with a name: `conda run -n vllm serve`."""
         option = self.values[index - 1] if index else ""
         return option.startswith("-") and any(
             option in _NAMES_NEXT.get(head, ()) for head in self.heads[max(index - _MAX_BEFORE, 0) : index - 1]
@@ -381,7 +385,7 @@ class _Command:
         return word
 
     def _read_strings(self) -> None:
-        """Read words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
+        """Read words of other programs that are commands: `tmux new -d 'vllm serve …'`."""
         is_shell = any(head in word_list("hands-to-shell") for head in self.heads[:_MAX_SEEN])
         for word in self.words[1:]:
             value = word.raw if word.value is None else word.value
@@ -630,7 +634,7 @@ def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
 
 
 def _program(word: Word) -> str:
-    """The name of the program that a word is, if known: also of `$(which vllm)` and `$BIN/vllm`."""
+    """Program name of a word, if known: also of `$(which vllm)` and `$BIN/vllm`."""
     if word.value is not None:
         return word.value.rsplit("/", 1)[-1]
     substitution = _SUBSTITUTION.fullmatch(word.raw)
@@ -656,7 +660,7 @@ def _is_python(head: str) -> bool:
 
 
 def _is_python_run(heads: Sequence[str]) -> bool:
-    """Whether the words in front of `-m` or a script are Python with its own options, behind known wrappers or not."""
+    """Whether the words before `-m` or a script are Python with options, possibly wrapped."""
     at = next((index for index, head in enumerate(heads) if _is_python(head)), None)
     if at is None:
         return False
@@ -666,7 +670,7 @@ def _is_python_run(heads: Sequence[str]) -> bool:
 
 
 def _is_set_in_front(text: str) -> bool:
-    """Whether what follows `NAME=` is a variable's value with a command behind, rather than a command itself."""
+    """Whether `NAME=` is followed by a variable's value and a command, rather than by a command."""
     value, _, behind = text.partition(" ")
     return not _is_program(value) and may_start(behind)
 
@@ -678,7 +682,7 @@ def _is_program(value: str | None) -> bool:
 
 
 def are_own(words: Sequence[Word]) -> bool:
-    """Whether arguments are such as only vLLM's server has."""
+    """Whether the arguments are specific to vLLM's server."""
     values = [word.value or "" for word in words]
     if any(value.startswith(_OWN) for value in values):
         return True

@@ -96,7 +96,10 @@ class _Program:
             self._extension(node)
 
     def _names(self) -> tuple[dict[str, ast.expr], dict[str, str]]:
-        """The names that are assigned once, with their values; and the imported ones, with where they come from."""
+        """Names that are assigned once, with their values.
+
+        And the imported ones, with their source.
+        """
         values: dict[str, ast.expr | None] = {}
         imported: dict[str, str] = {}
         assigned: Counter[str] = Counter()
@@ -194,7 +197,7 @@ class _Program:
         return excerpt_of_characters([(character, self.source.at[place]) for character, place in characters], last)
 
     def _text(self, node: ast.expr) -> Excerpt | None:
-        """A text, formatted or not, with places; what is unknown in it as a placeholder."""
+        """A text, formatted or not, with offsets; unknown parts become a placeholder."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._characters(node)
         if not isinstance(node, ast.JoinedStr):
@@ -300,11 +303,11 @@ class _Program:
             return Keyword(name, None, False, start, end, name_start, str(error))
 
     def _unpacked(self, node: ast.expr) -> list[Keyword]:
-        """Arguments of `**kwargs`, where that is one literal mapping."""
+        """Arguments of `**kwargs`, if it is one literal mapping."""
         return [replace(self._keyword(name, value, None), name_start=start) for name, value, start in self._pairs(node)]
 
     def _pairs(self, node: ast.expr) -> list[tuple[str, ast.expr, int]]:
-        """Names and values of a literal mapping or of `dict(…)`, each with where it begins."""
+        """Names and values of a literal mapping or of `dict(…)`, each with its offset."""
         if isinstance(node, ast.Name):
             node = self.names.get(node.id, node)
         if isinstance(node, ast.Dict):
@@ -386,7 +389,7 @@ class _Program:
         return words
 
     def _list(self, node: ast.List | ast.Tuple, around: Around | None = None) -> None:
-        """A list of a command's words, wherever it is then used."""
+        """A list of a command's words, wherever it is used."""
         if id(node) in self.lists or not 2 <= len(node.elts) <= 1000:
             return
         texts = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]

@@ -16,7 +16,7 @@ MAX_LENGTH = 400_000
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _GRAMMAR = f"parsed as Python {_VERSION}"
-"""A later release's grammar may have what this one's has not."""
+"""A later release's grammar may have additional syntax."""
 LIMITS = ("size", "grammar")
 """Limits of the reader rather than errors of the text: its size, or the grammar of a later
 release."""
@@ -55,7 +55,7 @@ class PythonText:
         self.tree = _parsed(source.text)
 
     def index(self, line: int, column: int) -> int:
-        """Index in the text of a place that `ast` gives: lines from 1, columns in bytes of UTF-8."""
+        """Index in the text of a position from `ast`: lines from 1, columns in bytes of UTF-8."""
         begin = self.lines[line - 1]
         stop = self.lines[line] if line < len(self.lines) else len(self.source.text)
         text = self.source.text[begin:stop]
@@ -100,7 +100,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _later(text: str, line: int) -> str:
-    """The release whose grammar has what a line has that this one's has not; empty if unknown."""
+    """Release whose grammar has the additional syntax of a line; empty if unknown."""
     starts = line_starts(text)
     if not 1 <= line <= len(starts):
         return ""

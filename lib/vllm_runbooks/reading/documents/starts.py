@@ -1,4 +1,4 @@
-"""A launch of vLLM, and what surrounds it: the records that every kind of document is read into."""
+"""A vLLM launch with its context: the common records of all document formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Within(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable that is given a value."""
+    """An environment variable with its value."""
 
     name: str
     value: Word
@@ -36,7 +36,7 @@ class Setting:
     is_exported: bool = True
     """False for a variable of the shell alone, which no program sees."""
     pair: tuple[int, int] | None = None
-    """Offsets of the word `NAME=value`, quotes included, where it is written as one."""
+    """Offsets of the word `NAME=value`, quotes included, if it is one word."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Keyword:
 
     name: str
     value: Any
-    """The literal, None also where it is unknown."""
+    """The literal; None also if it is unknown."""
     is_known: bool
     start: int
     end: int
@@ -59,7 +59,7 @@ class Gpus:
     """GPUs assigned to a launch, as far as the file says."""
 
     devices: tuple[str, ...] | None = None
-    """Numbers or UUIDs; None where only their count is written."""
+    """Indices or UUIDs; None if only their number is given."""
     count: int | None = None
     start: int = 0
     end: int = 0
@@ -79,7 +79,8 @@ class WrittenLaunch:
     start: int
     end: int
     prefix: tuple[Word, ...] = ()
-    """The words in front: wrappers, `docker run` with its options and image, `vllm serve`."""
+    """Words before the arguments: wrappers, `docker run` with its options and image, `vllm
+    serve`."""
     environment: Mapping[str, Setting] = field(default_factory=dict)
     """Settings of this document that the launch sees."""
     image: Word | None = None
@@ -92,8 +93,8 @@ class WrittenLaunch:
     name: str = ""
     keywords: tuple[Keyword, ...] = ()
     language: str = "shell"
-    """How the words are written: "shell", "compose" (a text that compose splits), "yaml", "json" or "python" (lists),
-    "systemd", "glued", "argv"."""
+    """Syntax of the words: "shell", "compose" (a text that Compose splits), "yaml", "json" or
+    "python" (lists), "systemd", "glued", "argv"."""
     within: tuple[Within, ...] = ()
     """Containers of the words within the file, from the outermost inwards."""
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class LooseOption:
     """An option outside any command."""
 
     words: tuple[Word, ...]
-    """The option, and its value where one is certain."""
+    """The option, and its value if certain."""
     where: str
     """"bare" (on its own line), "comment" or "table"."""
     start: int
@@ -132,7 +133,7 @@ class DocumentReading:
     troubles: list[Trouble] = field(default_factory=list)
     images: list[Word] = field(default_factory=list)
     code: list[tuple[Excerpt, Around]] = field(default_factory=list)
-    """Python that a command is given (`python -c …`), to be read as such."""
+    """Python code of a command (`python -c …`), to be read separately."""
     file: str = ""
     """The text of the file, as far as it is read."""
 
@@ -141,7 +142,7 @@ class DocumentReading:
         self.starts[first:] = map(change, self.starts[first:])
 
     def add(self, other: DocumentReading) -> None:
-        """Add what a part of the file has."""
+        """Add the reading of a part of the file."""
         for name in ("starts", "settings", "loose", "troubles", "images", "code"):
             getattr(self, name).extend(getattr(other, name))
 

@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
 _COMMANDS = {"ExecStart", "ExecStartPre", "ExecStartPost"}
 _PREFIXES = "@-:+!|"
 _OPERATOR = re.compile(r"(?:\d?>{1,2}&?\d?|&>{1,2}|<{1,3}|\|{1,2}|&{1,2})\Z|\d?&?>{1,2}(?=[/$%\w.~&])|(?:\$\(|`)")
-"""A word that means something to a shell, and nothing to systemd."""
+"""A word with a meaning in a shell, but not in systemd."""
 _ESCAPES = {**escapes.SIMPLE, "s": " "}
 _GIVEN = {"PATH", "LANG", "USER", "LOGNAME", "HOME", "SHELL", "MAINPID", "INVOCATION_ID", "XDG_RUNTIME_DIR", "TERM"}
 """Variables that systemd itself sets."""
@@ -45,7 +45,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
         if not match or not (is_supervised or section in {"Service", "Container"}):
             continue
         name, value = match[1], line.part(match.end(), len(text.rstrip()))
-        if name == "command" and is_supervised:  # of supervisord, which splits it in about the same way
+        if name == "command" and is_supervised:  # of supervisord, which splits it similarly
             commands.append((name, value))
         elif name in _COMMANDS:
             commands.append((name, value)) if value.text else commands.clear()
@@ -69,7 +69,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
 def _read_container(
     container: Mapping[str, Excerpt], around: Around, reading: DocumentReading, *, has_file: bool
 ) -> None:
-    """A unit of podman's (`[Container]`): the image with the arguments that it is given."""
+    """A Podman unit (`[Container]`): the image with its arguments."""
     words: dict[str, tuple[Word, ...]] = {}
     for name, value in container.items():
         lines = _command_lines(value, around.environment, reading.troubles, has_file=has_file, prefixes="")
@@ -82,7 +82,7 @@ def _read_container(
 
 
 def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:
-    """The words up to one that is there for a shell: systemd would pass it on as it is, and what follows as well."""
+    """The words up to a shell operator, which systemd would pass on with the following words."""
     for index, word in enumerate(words):
         operator = _OPERATOR.match(word.raw) if index else None
         if operator and any("vllm" in other.raw for other in words):
@@ -158,7 +158,7 @@ def _command_lines(
 
 
 def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[Characters, int, int]]:
-    """The words of a line with the place of each character, and where each begins and ends in the file."""
+    """Words of a line with the offset of each character, and the start and end of each word."""
     words: list[tuple[Characters, int, int]] = []
     text, at = value.text, value.at
     word: Characters = []

@@ -17,7 +17,7 @@ from typing import Any
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes
 
-_MAX_LENGTH = 200_000  # characters of one document that are read: the reader takes some 70,000 a second
+_MAX_LENGTH = 200_000  # characters of a document: the parser reads some 70,000 a second
 _MAX_EVENTS = 40_000
 _MAX_DEPTH = 60
 _MAX_MERGES = 20
@@ -26,7 +26,7 @@ MAX_VISITED = 20_000
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\})[ \t]*$", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
 _OPEN, _CLOSE = "\u2983", "\u2984"
-"""Stand for the braces of a template's expression, which YAML would read as a mapping."""
+"""Placeholders for the braces of a template's expression, which YAML would read as a mapping."""
 EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
 """A template's expression in the value of a scalar."""
 _QUIET = str.maketrans({'"': "\u2033", "'": "\u2032", "#": "\u266f", "\\": "\u2216"})
@@ -45,7 +45,7 @@ _ESCAPES = {**escapes.SIMPLE, **dict(zip("0eN_LP", "\0\x1b\x85\xa0\u2028\u2029",
 
 
 class YamlError(Exception):
-    """The text is no YAML; `at` is the offset where that shows."""
+    """The text is invalid YAML; `at` is the offset of the error."""
 
     def __init__(self, says: str, at: int) -> None:
         super().__init__(says)
@@ -54,7 +54,7 @@ class YamlError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """A scalar: its value with the place of each character, and where it is written, quotes included."""
+    """A scalar: its value with the offset of each character, and its range, quotes included."""
 
     text: Excerpt
     start: int
@@ -101,7 +101,10 @@ class Mapping:
         return None
 
     def items(self) -> list[tuple[Scalar, Node]]:
-        """The pairs whose key is a scalar, merged ones last; of those with the same key the last that is its own."""
+        """Pairs whose key is a scalar, merged ones last.
+
+        For equal keys the last of the mapping itself.
+        """
         pairs: dict[str, tuple[Scalar, Node]] = {}
         for mapping in _merged(self, [_MAX_MERGES]):
             last = {key.value: (key, value) for key, value in mapping.pairs if isinstance(key, Scalar)}
@@ -109,7 +112,7 @@ class Mapping:
         return list(pairs.values())
 
     def repeated(self) -> list[Scalar]:
-        """Keys that stand a second time."""
+        """Duplicate keys."""
         keys = [key for key, _ in self.pairs if isinstance(key, Scalar)]
         first = {key.value: key for key in reversed(keys)}
         return [key for key in keys if first[key.value] is not key]
@@ -130,7 +133,7 @@ def documents(source: Excerpt) -> Iterator[Excerpt]:
 
 
 def read(source: Excerpt) -> Node | None:
-    """The root of one document, None where there are only comments. Raises YamlError as `roots` does."""
+    """Root of one document, None if there are only comments. Raises YamlError as `roots` does."""
     return next(iter(roots(source)), None)
 
 
@@ -171,7 +174,10 @@ def is_near_template(source: Excerpt, at: int) -> bool:
 
 
 def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Every node with the keys that lead to it, from the outside in; at most so many, whatever aliases make of it."""
+    """Every node with its path of keys, from the outside in.
+
+    Limited, because aliases may repeat.
+    """
     waiting: list[tuple[tuple[str, ...], Node]] = [((), root)]
     visited = 0
     while waiting and visited < MAX_VISITED:
@@ -203,7 +209,7 @@ def _composed(source: Excerpt, text: str, events: Iterator[Any]) -> list[Node]:
     roots: list[Node] = []
     anchors: dict[str, Node] = {}
     levels: list[tuple[Sequence | Mapping, list[Node]]] = []
-    """The collections that are open, each with what is in it so far, keys and values in turn."""
+    """Open collections, each with its contents so far, keys and values in turn."""
     for count, event in enumerate(events):
         kind = type(event).__name__
         start = min(event.start_mark.index, len(text))
@@ -252,7 +258,7 @@ def _scalar(source: Excerpt, text: str, event: Any) -> Scalar:
         characters = _flow(text, start + inset, end - inset, style)
     if "".join(character for character, _ in characters) == value:
         at = [source.at[place] for _, place in characters]
-    else:  # a rare form whose characters this module places otherwise: the scalar as a whole is the place
+    else:  # a rare form whose character offsets are unknown: use that of the scalar
         at = [source.at[start]] * len(value)
     return Scalar(Excerpt(value, [*at, source.at[end]]), source.at[start], source.at[end], style)
 
@@ -300,7 +306,7 @@ def _block(text: str, start: int, end: int, value: str) -> list[tuple[str, int]]
         if kept:
             done = len(characters)
             if done >= size:
-                break  # a comment behind the scalar
+                break  # a comment after the scalar
             ends = _LINE_ENDS.match(value, done)
             between = ends[0] if ends else ""
             if not between and breaks and kept[0] not in " \t":

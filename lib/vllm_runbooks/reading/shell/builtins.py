@@ -37,7 +37,7 @@ def _count(text: str | None) -> int | None:
 
 
 def _options(words: Sequence[Word], taking: str) -> tuple[dict[str, str], list[Word]]:
-    """The options of a builtin, those in `taking` with their values; and the words after them."""
+    """Options of a builtin, those in `taking` with their values; and the words after them."""
     options: dict[str, str] = {}
     index = 1
     while index < len(words) and (text := words[index].value or "")[:1] == "-" and len(text) > 1:
@@ -409,7 +409,7 @@ def declare(
 def _declare_word(
     shell: Shell, builtin: str, item: Field, word: Word, *, letters: str, removed: str, exports: bool, is_local: bool
 ) -> None:
-    """Declare a word that is no assignment as it is written: a name, or one that is expanded."""
+    """Declare a word that is not a literal assignment: a name, or an expanded word."""
     text: str | None = word.value
     if text is None:
         text = "".join(piece.text or "" for piece in item.pieces[:1])

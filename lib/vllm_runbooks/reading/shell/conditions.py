@@ -52,7 +52,7 @@ def run_condition(shell: Shell, condition: syntax.ConditionNode) -> None:
 
 
 def _condition(shell: Shell, condition: syntax.ConditionNode) -> tuple[bool | None, bool]:
-    """Whether `[[ … ]]` is true (None if unknown), and whether that depends on what is outside."""
+    """Whether `[[ … ]]` is true (None if unknown), and whether that depends on the outside."""
     sign, operands = condition.operator, condition.operands
     words = [operand for operand in operands if isinstance(operand, syntax.WordNode)]
     if not words:
@@ -90,7 +90,7 @@ def _condition(shell: Shell, condition: syntax.ConditionNode) -> tuple[bool | No
 
 
 def _searched(shell: Shell, text: str | None, expression: syntax.Parts) -> bool | None:
-    """Whether a regular expression is found in a text; notes what its groups match."""
+    """Whether a regular expression matches a text; records its groups."""
     pieces = expand_pieces(shell, expression)
     groups: list[Value] = [values.several("unset variable BASH_REMATCH")]
     matched = None
@@ -107,7 +107,7 @@ def _searched(shell: Shell, text: str | None, expression: syntax.Parts) -> bool 
 
 
 def _unary(shell: Shell, sign: str, value: Value) -> tuple[bool | None, bool]:
-    """Whether a test of one value is true (None if unknown), and whether that depends on what is outside."""
+    """Whether a test of one value is true (None if unknown), and whether it is from outside."""
     text, outside = values.plain(value), values.is_outside(value)
     if sign in ("-n", "-z"):
         if text is None and not any(piece.text for piece in value):
@@ -171,7 +171,7 @@ def _test_words(shell: Shell, words: list[_Tested], depth: int) -> bool | None:
 
 
 def _test_or(shell: Shell, words: list[_Tested], place: int, depth: int) -> tuple[bool | None, int]:
-    """Terms joined by -a and -o, from a place on; and where they end."""
+    """Terms joined by -a and -o, from an index on; and the end index."""
     alternatives: list[bool | None] = []
     while True:
         result, place = _test_term(shell, words, place, depth)

@@ -1,4 +1,4 @@
-"""Running parts of a script in a shell of their own, or perhaps: what they leave behind."""
+"""Run parts of a script in a subshell, or conditionally, with their effects on the state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def caught(shell: Shell, run: Run) -> Signal | None:
 
 
 def run_untaken(shell: Shell, run: Run) -> None:
-    """Read what bash would run under other circumstances, without effect."""
+    """Read the commands of a branch that is not taken, without effect."""
     before, status, reached, may_break = shell.copied(), shell.status, shell.reached, shell.may_break
     output, shell.output = shell.output, None
     shell.conditional += 1
@@ -41,7 +41,7 @@ def run_untaken(shell: Shell, run: Run) -> None:
 
 
 def run_maybe(shell: Shell, run: Run, why: str, *, likely: bool = True) -> None:
-    """Run what may or may not be run: what differs afterwards is unknown."""
+    """Run commands that may or may not run: state that differs afterwards is unknown."""
     before, reached = shell.copied(), shell.reached
     shell.conditional += 1
     shell.reached = reached and likely
@@ -56,7 +56,7 @@ def run_maybe(shell: Shell, run: Run, why: str, *, likely: bool = True) -> None:
 
 
 def merge(shell: Shell, other: State, why: str) -> None:
-    """Keep of the state what another state agrees with."""
+    """Keep the part of the state on which both states agree."""
 
     def of_absent(name: str) -> Variable:
         return Variable(() if name in state.unset else values.unset_value(name))
@@ -98,14 +98,14 @@ def run_subshell(shell: Shell, run: Run) -> None:
 
 
 def run_traps(shell: Shell, *, reached: bool) -> None:
-    """Run what a shell does at its end."""
+    """Run the EXIT trap of a shell."""
     for trap, is_set in shell.traps[-1:]:
         shell.traps, shell.reached = [], reached and is_set
         caught(shell, partial(run_text, shell, trap, shell.place))
 
 
 def printed_by(shell: Shell, run: Run) -> Value:
-    """Run something in a subshell: what it prints."""
+    """Output of commands in a subshell."""
     output, shell.output = shell.output, []
     sure, shell.sure = shell.sure, (shell.conditional, shell.background)
     run_subshell(shell, run)
@@ -114,7 +114,7 @@ def printed_by(shell: Shell, run: Run) -> Value:
 
 
 def run_substitution(shell: Shell, items: Sequence[syntax.Item]) -> Value:
-    """Run the commands of a substitution: what they print, without the line ends behind it."""
+    """Output of the commands of a substitution, without trailing line ends."""
     shell.nested += 1
     printed = printed_by(shell, partial(shell.run_items, shell, items))
     shell.nested -= 1
@@ -146,7 +146,7 @@ def run_lines(shell: Shell, lines: Sequence[Sequence[syntax.Item]]) -> Signal | 
 
 
 def run_text(shell: Shell, value: Value, place: int) -> Signal | None:
-    """Run a value as commands; `place` is where those of them begin that are not in the file."""
+    """Run a value as commands; `place` is the offset of commands that are not in the file."""
     if not any(not piece.why and (piece.text or "").strip() for piece in value):
         return None
     text = ""
@@ -154,7 +154,7 @@ def run_text(shell: Shell, value: Value, place: int) -> Signal | None:
     for piece in value:
         if piece.why == "\0many":
             continue
-        if piece.text is None or piece.why:  # a character stands for what is unknown
+        if piece.text is None or piece.why:  # a character replaces the unknown part
             sign = chr(_FIRST_SIGN + len(shell.signs) % _MOST_SIGNS)
             shell.signs[sign] = piece
             piece = ValuePiece(sign)  # noqa: PLW2901

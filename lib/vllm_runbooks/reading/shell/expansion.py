@@ -18,7 +18,7 @@ _MOST_BRACKETS = 40  # levels of brackets or braces in each other that are follo
 
 
 class TooMuch(Exception):  # noqa: N818 - an answer, not a failure
-    """A bound is reached: what is computed would be larger than any real script makes it."""
+    """A limit is exceeded: the result would be larger than in any real script."""
 
 
 class Unreadable(Exception):  # noqa: N818 - an answer, not a failure
@@ -44,7 +44,7 @@ _PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _ExtGlob | None
 def _pattern_tokens(
     listed: Sequence[tuple[str, bool]], index: int, *, takes_groups: bool, depth: int = 0
 ) -> tuple[list[_PatternToken], int]:
-    """The tokens of a pattern, within a group up to its `|` or `)`; and where they end."""
+    """Tokens of a pattern, within a group up to its `|` or `)`; and the end index."""
     tokens: list[_PatternToken] = []
     if depth > _MOST_BRACKETS:
         raise TooMuch
@@ -181,7 +181,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 def _bracket(
     listed: Sequence[tuple[str, bool]], index: int
 ) -> tuple[tuple[bool, str, list[tuple[str, str]]], int] | None:
-    """A bracket expression that begins after its `[`: negated, signs, ranges; and where it ends."""
+    """A bracket expression after its `[`: negated, characters, ranges; and the end index."""
     negated = index < len(listed) and listed[index][0] in "!^" and not listed[index][1]
     index += negated
     signs, first = "", True
@@ -443,7 +443,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def _wrap(number: int) -> int:
-    """A number as 64 bits hold it."""
+    """A number wrapped to 64 bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -476,14 +476,17 @@ _SEQUENCE = re.compile(
 
 
 def has_braces(parts: Parts) -> bool:
-    """Whether a word may be expanded by its braces."""
+    """Whether a word may have brace expansions."""
     return any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts) and any(
         isinstance(part, Literal) and not part.quoted and "}" in part.text for part in parts
     )
 
 
 def expand_braces(parts: Parts, most: int) -> list[Parts]:
-    """The words that `a{b,c}` and `{1..3}` make of a word: itself without any. Raises TooMuch beyond so many."""
+    """Words of `a{b,c}` and `{1..3}`; a word without braces is returned itself.
+
+    Raises TooMuch beyond `most` words.
+    """
     tokens: list[Part] = []
     for part in parts:
         if isinstance(part, Literal) and not part.quoted and ("{" in part.text or "}" in part.text or "," in part.text):
@@ -502,7 +505,7 @@ def expand_braces(parts: Parts, most: int) -> list[Parts]:
         elif _is(token, "}") and opened and (start := opened.pop()) >= 0:
             pairs[start] = index
         elif isinstance(token, ParameterNode):
-            # Brackets count as written: of `${X:-{y}` one is left open.
+            # Brackets count as written: `${X:-{y}` leaves one open.
             inner = "".join(
                 part.text for word in token.arguments for part in word if isinstance(part, Literal) and not part.quoted
             )
@@ -513,7 +516,7 @@ def expand_braces(parts: Parts, most: int) -> list[Parts]:
 
 
 def _renamed(word: list[Part]) -> Parts:
-    """A word whose `$name` reaches as far as it does once the braces are gone: `$a{b,c}` is `$ab $ac`."""
+    """A word whose `$name` extends to its end after brace expansion: `$a{b,c}` is `$ab $ac`."""
     parts: list[Part] = []
     for part in word:
         last = parts[-1] if parts else None
@@ -546,7 +549,7 @@ class _Braces:
         self.is_expanded = False
 
     def words(self, start: int, end: int, depth: int) -> list[list[Part]]:
-        """The words that a stretch of tokens makes."""
+        """Words of a range of tokens."""
         if depth > _MOST_BRACKETS:
             raise TooMuch
         words: list[list[Part]] = [[]]
@@ -649,7 +652,7 @@ def _escaped_only(text: str) -> str:
 
 
 def _conversion(match: re.Match[str], left: deque[str], bad: list[str]) -> str:
-    """One `%d` of a template, filled with the next argument; what is no number is noted."""
+    """Replace one `%d` of a template by the next argument; invalid numbers are recorded."""
     flags, width, precision, kind = match.groups()
     if kind is None:
         return "%"
@@ -703,7 +706,10 @@ def single_quoted(text: str) -> str:
 
 
 def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) -> list[tuple[int, int]]:
-    """The parts of a line that `read` assigns to so many names (None for a list); what is escaped separates nothing."""
+    """Parts of a line that `read` assigns to `most` names (None for a list).
+
+    Escaped characters do not separate.
+    """
 
     def separates(place: int, signs: str) -> bool:
         return place < end and text[place] in signs and place not in escaped

@@ -1,4 +1,4 @@
-"""Noting the programs that a script runs, each with its words and its environment."""
+"""Record the programs that a script runs, each with its words and its environment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def note_invocation(shell: Shell, words: list[Word], command: syntax.Simple) -> 
 
 
 def _assign_before(shell: Shell, command: syntax.Simple, assigned: list[Assignment]) -> Mapping[str, str | None]:
-    """Work out the assignments before a program, which hold for it alone: what it gets of them."""
+    """Evaluate the assignments before a program, which only apply to it."""
     prefix: dict[str, str | None] = {}
     saved: dict[str, Variable | None] = {}
     outer, shell.assigning = shell.assigning, dict(shell.assigning)

@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell.values import Field, Value, ValuePiece
 def printed(shell: Shell, name: str | None, fields: Sequence[Field]) -> Value:
     """Output of a program that only prints."""
     arguments = [tuple(item.pieces) for item in fields]
-    # echo and printf print what they get, whatever it depends on.
+    # echo and printf print their arguments, whatever they depend on.
     is_passing = name in ("echo", "printf")
     if name not in _PRINTS or any((values.reason(v) and not is_passing) or values.plain(v) is None for v in arguments):
         return values.unknowable("command substitution")

@@ -125,7 +125,10 @@ def _run_and_or(shell: Shell, pipelines: Sequence[tuple[str, syntax.Pipeline]]) 
 
 
 def _run_taken(shell: Shell, go: Run, status: Status) -> Signal | None:
-    """Run what a condition leads to. Where it ends the script for want of something, go on as if it were there."""
+    """Run the branch of a condition.
+
+    If it ends the script because of a missing input, go on as if it existed.
+    """
     if status.origin == "certain":
         return go()
     before = shell.copied()
@@ -287,11 +290,11 @@ class _Branches:
     signals: list[Signal] = field(default_factory=list)
     doubt: str = "the result of a command"
     likely: Status | None = None
-    """The status behind the branch that is taken where programs succeed."""
+    """Status after the branch that is taken if programs succeed."""
     ended: Status | None = None
     """The status with which that branch ends the script or the function."""
     is_sure: bool = True
-    """Whether which branch is taken depends on nothing but that programs succeed."""
+    """Whether the choice of the branch only depends on the success of programs."""
     is_lost: bool = False
     """Whether bash gives up within the `if`."""
 
@@ -337,7 +340,7 @@ def _run_if(shell: Shell, command: syntax.If) -> Signal | None:
 
 
 def _run_perhaps(shell: Shell, body: Sequence[syntax.Item], status: Status, ends: _Branches) -> None:
-    """Run a branch that is taken if the status is right, which is uncertain."""
+    """Run a branch that may be taken, depending on an uncertain status."""
     before, ends.doubt, ends.is_sure = shell.copied(), status.why, ends.is_sure and status.code is not None
     reached, is_likely = shell.reached, shell.reached and not status.code
     shell.conditional += 1
@@ -358,7 +361,7 @@ def _run_perhaps(shell: Shell, body: Sequence[syntax.Item], status: Status, ends
 
 
 def _join_branches(shell: Shell, ends: _Branches, signal: Signal | None) -> Signal | None:
-    """Go on behind an `if`, whose last branch has ended in the present state or with a signal."""
+    """Continue after an `if`, whose last branch has ended in the present state or with a signal."""
     states, signals = ends.states, ends.signals
     if not states and not signals:
         return signal
@@ -439,7 +442,10 @@ def _run_loop(shell: Shell, command: syntax.While | syntax.For | syntax.ForArith
 
 
 def _run_turn(shell: Shell, go: Callable[[], Signal | None]) -> tuple[bool, Signal | None, bool]:
-    """Run a loop's body once: whether it ends the loop, with what signal for those around, or may have ended it."""
+    """Run a loop's body once.
+
+    Returns whether it ends the loop, the signal for enclosing loops, and whether it may have ended.
+    """
     may_break, shell.may_break = shell.may_break, False
     signal = go()
     may_be_over, shell.may_break = shell.may_break, may_break

@@ -1,4 +1,4 @@
-"""The state of a shell whose script is followed, its limits, and what may end a list of commands early."""
+"""State of a simulated shell, its limits, and the signals that end a list of commands early."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from vllm_runbooks.reading.shell.expansion import TooMuch
 from vllm_runbooks.reading.shell.values import Input, ScriptRun, State, Value, ValuePiece, Variable, unknowable
 
 MOST_WORDS = 100_000
-"""Words of all commands together."""
+"""Maximum number of words of all commands together."""
 MOST_NESTED = 40
 """Nested calls and compound commands that are followed."""
 _MOST_WORK = 20_000_000  # characters and variables copied, and characters matched, in all: some seconds
 
 
 class Status(NamedTuple):
-    """An exit status, by `origin` "certain", "given" from outside or "assumed"; `why` its code is unknown."""
+    """An exit status, by `origin` "certain", "given" from outside or "assumed".
+
+    `why` its code is unknown.
+    """
 
     code: int | None
     origin: str = "certain"
@@ -36,7 +39,7 @@ class Signal(NamedTuple):
 
 
 class Stop(Exception):  # noqa: N818 - control flow
-    """An error of expansion that makes bash leave the script; not certain where it depends on what is outside."""
+    """An expansion error that makes bash exit; uncertain if it depends on the outside."""
 
 
 class Skip(Exception):  # noqa: N818 - control flow
@@ -45,7 +48,7 @@ class Skip(Exception):  # noqa: N818 - control flow
 
 @dataclass
 class Shell:
-    """A shell in the middle of a script: what a subshell copies is in `state`."""
+    """A shell in the middle of a script; `state` is the part that a subshell copies."""
 
     inherited: Mapping[str, str]
     """Variables that are set from outside."""
@@ -55,7 +58,7 @@ class Shell:
     state: State = field(default_factory=State)
     status: Status = SUCCESS
     reached: bool = True
-    """Whether bash comes here when nothing is set from outside and programs succeed."""
+    """Whether bash reaches this point if nothing is set from outside and programs succeed."""
     conditional: int = 0
     """Conditions around the command that depend on something else."""
     place: int = 0
@@ -79,23 +82,23 @@ class Shell:
     calls: list[dict[str, Variable | None]] = field(default_factory=list)
     """The variables that each function call around the command hides."""
     traps: list[tuple[Value, bool]] = field(default_factory=list)
-    """The trap of EXIT, and whether bash reaches the place that sets it."""
+    """The EXIT trap, and whether bash reaches the command that sets it."""
     error_trap: Value = ()
     waiting: list[int] = field(default_factory=list)
-    """Invocations in the background that nothing waits for yet."""
+    """Background invocations without a `wait` so far."""
     is_trapped: bool = False
     failed: bool = False
     lost: State | None = None
-    """The state where bash leaves out the rest of the line for want of a variable."""
+    """State at which bash skips the rest of the line because a variable is missing."""
     exit_status: Status = WANTING
-    """How the script ends for want of something from outside."""
+    """Exit status of the script if an outside input is missing."""
     input: Input = field(default_factory=lambda: Input(None))
     output: list[ValuePiece] | None = None
     """Captured output."""
     sure: tuple[int, int] = (0, 0)
-    """`conditional` and `background` where the capture began."""
+    """`conditional` and `background` at the start of the capture."""
     getopts_place: tuple[int, int] = (0, 1)
-    """The argument of `getopts` that comes next, and the place in it."""
+    """Next argument of `getopts`, and the index in it."""
     signs: dict[str, ValuePiece] = field(default_factory=dict)
     """Characters that represent the unknown parts of a nested script."""
     answer: Status | None = None
@@ -103,12 +106,12 @@ class Shell:
     returned: Status | None = None
     doubt: str = ""
     is_alone: bool = True
-    """Whether the parameter that is expanded is the whole word."""
+    """Whether the expanded parameter is the whole word."""
     arithmetic_outside: bool = False
     arithmetic_why: str = ""
 
     def variable(self, name: str) -> Variable:
-        """A variable; an empty one where there is none."""
+        """A variable; an empty one if it does not exist."""
         return self.state.variables.get(name) or Variable()
 
     @property
@@ -117,13 +120,13 @@ class Shell:
         return "nocasematch" in self.state.options
 
     def spend(self, amount: int) -> None:
-        """Count work; raises TooMuch beyond a limit."""
+        """Add to the work; raises TooMuch beyond a limit."""
         self.work += amount
         if self.work > _MOST_WORK:
             raise TooMuch
 
     def count_words(self, count: int) -> None:
-        """Count the words of a command; raises TooMuch beyond a limit."""
+        """Add to the number of words; raises TooMuch beyond a limit."""
         self.word_count += count
         if self.word_count > MOST_WORDS:
             raise TooMuch
@@ -134,7 +137,7 @@ class Shell:
         return self.state.copy()
 
     def write(self, value: Value) -> None:
-        """Print a value; what may not be printed is unknown."""
+        """Print a value; output that may not be printed is unknown."""
         if self.output is not None:
             self.spend(len(value) + sum(len(piece.text or "") for piece in value) // 8)
             is_sure = (self.conditional, self.background) == self.sure

@@ -1,6 +1,6 @@
-"""The grammar of bash: a script as a tree of commands and words, each with its place, up to where bash gives up.
+"""Bash grammar: a script as a tree of commands and words with offsets, up to bash's first error.
 
-Nothing is evaluated here. Reading is linear in the text, and nesting is bounded: `MOST_NESTED` levels, then a fault.
+Nothing is evaluated. Parsing is linear in the text, and nesting is limited to `MOST_NESTED` levels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_NESTED = 40
 """Levels of brackets, quotes and compound commands in each other that are followed."""
 MOST_WORDS = 150_000
 MOST_COMMANDS = 30_000
-_MOST_JOINED = 256  # characters before a continued line end that what follows is joined to
+_MOST_JOINED = 256  # characters before a continued line end to which the next line is joined
 _MOST_RESUMED = 200  # faults after which reading resumes on the next line
 
 
@@ -28,7 +28,7 @@ class SyntaxFault(Exception):  # noqa: N818 - what bash calls an error of syntax
 
 
 class Literal(NamedTuple):
-    """Characters that stand for themselves; quoted ones are neither split nor expanded."""
+    """Literal characters; quoted ones are neither split nor expanded."""
 
     text: str
     at: Sequence[int]
@@ -36,7 +36,10 @@ class Literal(NamedTuple):
 
 
 class ParameterNode(NamedTuple):
-    """`$name` or `${name…}`; `operator` is what follows the name, `arguments` the words after it."""
+    """A parameter, `$name` or `${name…}`.
+
+    `operator` is the text after the name, `arguments` the words after it.
+    """
 
     name: str
     quoted: bool
@@ -115,7 +118,10 @@ class Redirection(NamedTuple):
 
 
 class Simple(NamedTuple):
-    """Assignments, words and redirections; a word of `declare` and its like may be an assignment as well."""
+    """Assignments, words and redirections.
+
+    A word of `declare` or similar may be an assignment as well.
+    """
 
     assignments: tuple[AssignmentNode, ...]
     words: tuple[WordNode | AssignmentNode, ...]
@@ -132,7 +138,7 @@ class GroupNode(NamedTuple):
 
 
 class If(NamedTuple):
-    """Conditions with what follows each; `otherwise` is the `else`."""
+    """Conditions, each with its commands; `otherwise` is the `else`."""
 
     clauses: tuple[tuple[tuple[Item, ...], tuple[Item, ...]], ...]
     otherwise: tuple[Item, ...]
@@ -163,7 +169,7 @@ class ForArithmetic(NamedTuple):
 
 
 class CaseNode(NamedTuple):
-    """`case word in`: patterns, commands and what ends each branch (`;;`, `;&`, `;;&`)."""
+    """`case word in`: patterns, commands and the end of each branch (`;;`, `;&`, `;;&`)."""
 
     word: WordNode
     branches: tuple[tuple[tuple[WordNode, ...], tuple[Item, ...], str], ...]
@@ -226,7 +232,7 @@ class Item(NamedTuple):
 
 
 class Syntax(NamedTuple):
-    """A script as far as bash reads it, what it would not read, and what the lines look like. Indexes of the text."""
+    """A script up to bash's first error, the rest, and its lines, as indexes of the text."""
 
     lines: tuple[tuple[Item, ...], ...]
     """Lines that bash reads before it stops, in the pieces in which it reads and runs them."""
@@ -314,7 +320,7 @@ def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
 
 
 def read_document(body: Excerpt) -> Parts:
-    """The text of a here-document whose end mark is not quoted: what is expanded in it."""
+    """Expansions in the text of a here-document with an unquoted end mark."""
     reader = _SyntaxReader(body)
     try:
         return reader.parts("document", 0)
@@ -323,7 +329,7 @@ def read_document(body: Excerpt) -> Parts:
 
 
 class _SyntaxReader:
-    """A recursive descent over the text; `index` is where it has come to."""
+    """A recursive descent parser; `index` is its position in the text."""
 
     def __init__(self, source: Excerpt, depth: int = 0) -> None:
         self.text, self.at = source.text, source.at
@@ -401,7 +407,7 @@ class _SyntaxReader:
         return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """Skip what a pattern matches here; empty if nothing."""
+        """Skip a match of a pattern; empty without one."""
         match = pattern.match(self.text, self.index)
         if match is None:
             return ""
@@ -499,7 +505,7 @@ class _SyntaxReader:
     # Lists of commands
 
     def _list(self, ends: frozenset[str], *, one_line: bool = False) -> list[Item]:
-        """Commands up to a word or bracket that ends them, or to the end of the line."""
+        """Commands up to a terminating word or bracket, or to the end of the line."""
         items: list[Item] = []
         while True:
             if one_line:
@@ -846,7 +852,7 @@ class _SyntaxReader:
             redirections.append(redirection)
 
     def _assignment(self, match: re.Match[str]) -> AssignmentNode | WordNode:
-        """`NAME=…` or `NAME[i]=…`; a word where no `=` follows the index, which may hold blanks all the same."""
+        """`NAME=…` or `NAME[i]=…`; a word if no `=` follows the index, which may contain blanks."""
         begun = self.index
         subscript: Parts | None = None
         self.index = match.end()
@@ -865,7 +871,7 @@ class _SyntaxReader:
         if self.text.startswith("(", self.index) and subscript is None:
             elements = self._elements()
             if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
-                self._a_word()  # what is glued to a list is dropped
+                self._a_word()  # text joined to a list is dropped
             value = self._word((), value_start, self.index)
         elif self._at_word():
             value = self._a_word()
@@ -979,7 +985,7 @@ class _SyntaxReader:
         return self._double() if sign == '"' and kind != "document" else None
 
     def _plain(self, parts: list[Part], match: re.Match[str], *, quoted: bool) -> None:
-        """Add plain text; what a continued line end cuts is one piece all the same."""
+        """Add plain text; text around a line continuation is one piece."""
         start, self.index = match.span()
         literal = Literal(match[0], self.at[start : self.index], quoted)
         last = parts[-1] if parts else None
@@ -1140,7 +1146,7 @@ class _SyntaxReader:
         return Substitution(tuple(items), quoted, *self._span(begun, self.index))
 
     def whole(self) -> list[Item]:
-        """All commands of a text; what cannot be read ends it."""
+        """All commands of a text up to the first error."""
         items: list[Item] = []
         try:
             while (line := self.line()) is not None:
@@ -1151,7 +1157,7 @@ class _SyntaxReader:
         return items
 
     def _arithmetic(self, *, last: bool = True) -> Parts | None:
-        """The parts up to `))` (`last`) or `;`; None where it is no arithmetic."""
+        """Parts up to `))` (`last`) or `;`; None if it is not arithmetic."""
         parts = self.parts("arithmetic" if last else "step", self.index)
         closer = "))" if last else ";"
         return parts if self._skip(closer) else None

@@ -24,13 +24,13 @@ from vllm_runbooks.reading.shell.word_lists import word_list
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that bash reads otherwise than intended, or not at all; offsets in the file."""
+    """A part that bash rejects or misreads; offsets in the file."""
 
     kind: str
     start: int
     end: int
     says: Mapping[str, str]
-    """Named details: what bash does, what is lost."""
+    """Named details: what bash does, and the lost part."""
     edits: tuple[Replacement, ...] = ()
 
 
@@ -62,11 +62,12 @@ _FIRST_MORE_PROMPT = re.compile(
     rf"[ \t]{{0,16}}(>[ \t])"
     rf"(?=[ \t]*(?:(?:[A-Za-z_]\w{{0,80}}=[^\s\"'`]{{0,200}}|sudo|nohup|exec|env|time)[ \t]+){{0,20}}{_START})"
 )
-"""In front of a command that no redirection would be followed by: as a file's name, `vllm` leaves `serve` to be run."""
+"""Text before a command that would not follow a redirection: with `vllm` as its file, the command
+would be `serve`."""
 _BESIDE_MORE_PROMPT = re.compile(
     r"[ \t]{0,16}(>[ \t]+)(?=(?:export|cd|source|pip3?|conda|unset|ulimit|mkdir)[ \t]|[A-Za-z_]\w{0,80}=|#)"
 )
-"""In front of what is typed before such a command, in the same session."""
+"""Text before another input of the same session."""
 _ANY_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>(?:[ \t]|$))", re.MULTILINE)
 _SWALLOWED = re.compile(rf"(?:sudo|nohup|exec|env|time)\b|{_START}")
 _OPTION = re.compile(r"--?[A-Za-z]")
@@ -77,7 +78,7 @@ _JSON_VALUE = re.compile(r"(--?[\w.-]+=|[A-Za-z_]\w*=)?(?=[\[{])", re.ASCII)
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _KEPT_BLANK = re.compile(r"\\[ \t]+(?=--?[A-Za-z])")
 _LONGEST_JSON = 20_000  # characters of a value that are tried as JSON
-_MOST_PIECES = 32  # words that together are tried as one JSON value
+_MOST_PIECES = 32  # words that are tried together as one JSON value
 _SHOWN = 120  # characters of the script that a detail repeats
 
 
@@ -110,7 +111,7 @@ def _placed(trouble: Trouble, source: Excerpt) -> Trouble:
 
 
 def _fixed(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
-    """The text with edits made, each character at the place of what it replaces."""
+    """The text after edits, each character with the offset of the replaced one."""
     pieces: list[str] = []
     at: list[int] = []
     done = 0
@@ -178,7 +179,7 @@ def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[Tro
 
 
 def _sign_edits(text: str, literal: Spans, sign: re.Pattern[str]) -> Iterator[Replacement]:
-    """Replace blanks that are none, or dashes in front of an option."""
+    """Replace special blanks, or dashes before an option."""
     for match in sign.finditer(text):
         if not literal.around(match.start()):
             dashes = "-" if _ONE_LETTER.match(text, match.end()) else "--"
@@ -297,7 +298,7 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
 
 
 def _without_backslash(text: str, cut: _Break) -> Replacement:
-    """The line without its backslash: what follows it on the line, a comment, stays."""
+    """The line without its backslash; a comment after it stays."""
     end = _line_end(text, cut.start)
     rest = text[cut.start + 1 : end].strip()
     return Replacement(cut.begun, end, f"  {rest}" if rest else "")
@@ -348,7 +349,7 @@ def _missing(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
     for command in tree.commands:
         first = command.words[0] if command.words and not command.assignments else None
         is_option = isinstance(first, syntax.WordNode) and _OPTION.match(first.raw) is not None
-        # A list of options that no program is in front of is a list, not a command that was cut.
+        # Options without a preceding program are a list, not an interrupted command.
         is_headed = is_headed or not is_option
         if last is not None and is_headed and is_option and isinstance(first, syntax.WordNode):
             begun, start = place(last.end), place(command.start)
@@ -489,7 +490,7 @@ def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], place: 
 
 
 def _kept_blanks(text: str, words: Sequence[syntax.WordNode], place: Place) -> Iterator[Trouble]:
-    """Backslashes before a blank and an option on the same line: the blank becomes part of an argument."""
+    """Backslashes before a blank and an option, which make the blank part of an argument."""
     for word in words[1:]:
         match = _KEPT_BLANK.match(text, place(word.start)) if word.raw.startswith("\\") else None
         if match:
@@ -500,7 +501,7 @@ def _kept_blanks(text: str, words: Sequence[syntax.WordNode], place: Place) -> I
 def _unquoted(
     text: str, words: Sequence[syntax.WordNode], place: Place, delivered: Mapping[int, list[str]]
 ) -> Iterator[Trouble]:
-    """Values that bash changes on the way to a program that wants them as they are written."""
+    """Values that bash changes before a program that needs them as written."""
     done = -1
     for index, word in enumerate(words):
         if word.start < done or (index == 0 and not _OPTION.match(word.raw)):

@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell import syntax
 
 @dataclass(frozen=True)
 class Word:
-    """An argument as a program gets it. `value` is None if unknown, for the reason `why`."""
+    """An argument as received by a program. `value` is None if unknown, with the reason `why`."""
 
     value: str | None
     start: int
@@ -28,7 +28,7 @@ class Word:
 
     @property
     def excerpt(self) -> Excerpt | None:
-        """The value with its places in the file, where it has them."""
+        """The value with its offsets in the file, if it has them."""
         if self.value is None or self.at is None:
             return None
         return Excerpt(self.value, [*self.at, self.at[-1] + 1 if self.at else self.end])
@@ -36,7 +36,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`NAME=value`, or `export NAME` of a value given before."""
+    """`NAME=value`, or `export NAME` of an earlier value."""
 
     name: str
     value: Word
@@ -47,7 +47,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Invocation:
-    """A command that bash runs, or would run; its words as the program gets them, the program's name first."""
+    """A command that bash runs, or would run, with its words after expansion, the program first."""
 
     words: tuple[Word, ...]
     assignments: tuple[Assignment, ...]
@@ -63,12 +63,12 @@ class Invocation:
     is_conditional: bool = False
     """Whether the command only runs under an unknown condition."""
     is_reached: bool = True
-    """Whether bash comes here when nothing is set from outside and programs succeed."""
+    """Whether bash reaches it if nothing is set from outside and programs succeed."""
     is_nested: bool = False
     round: tuple[tuple[str, str], ...] = ()
     """The variables of the loops around it, in this round."""
     documents: tuple[Excerpt, ...] = ()
-    """Here-documents given to it, as written."""
+    """Its here-documents, as written."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class ScriptRun:
 
 
 class ValuePiece(NamedTuple):
-    """Part of a value: text, its places, and what is unknown of it."""
+    """Part of a value: text, offsets, and the reason if unknown."""
 
     text: str | None
     at: Sequence[int] | None = None
@@ -107,7 +107,7 @@ class Variable:
     target: str = ""
     """Variable to which a reference, `declare -n`, refers."""
     owner: object = None
-    """The state that the elements belong to: until it is copied, they may be changed in place."""
+    """State that owns the elements: until it is copied, they may be changed in place."""
 
     @property
     def first_key(self) -> int | str:
@@ -116,7 +116,7 @@ class Variable:
 
     @property
     def keys(self) -> list[int | str]:
-        """The keys of the elements, those of a list in order."""
+        """Keys of the elements, those of a list in order."""
         keys = list(self.elements or ())
         return keys if self.is_map else sorted(keys, key=lambda key: (isinstance(key, str), key))
 
@@ -166,7 +166,7 @@ def reason(value: Iterable[ValuePiece]) -> str:
 
 
 def doubt_of(value: Iterable[ValuePiece]) -> Value:
-    """Nothing, but resting on what a value rests on that is not set; what has been cut out of the value is given it."""
+    """An empty value with the doubts of another one, for a part cut out of it."""
     why = reason(value)
     return (ValuePiece("", None, why, outside=True),) if why else ()
 
@@ -204,7 +204,7 @@ def cut_value(value: Value, start: int, end: int) -> Value:
 
 
 def without_start(value: Iterable[ValuePiece], size: int) -> Value:
-    """A value without so many known characters at its beginning."""
+    """A value without its first `size` known characters."""
     pieces = []
     for piece in value:
         cut = min(size, len(piece.text or ""))
@@ -263,7 +263,7 @@ class Field:
 
 
 class Splitter:
-    """Puts pieces together to fields, splitting those that are not quoted."""
+    """Joins pieces to fields and splits unquoted ones."""
 
     def __init__(self, ifs: str | None, why: str = "", expands: set[str] | None = None, *, splits: bool = True) -> None:
         self.ifs, self._why, self.splits = ifs, why, splits
@@ -350,7 +350,7 @@ class Splitter:
         return [*self.fields, self._current] if self._current else self.fields
 
     def finished(self) -> list[Field]:
-        """The fields; empty ones that nothing quoted makes are none, unless a variable from outside may fill them."""
+        """The fields without unquoted empty ones, unless an outside variable may fill them."""
         if self._current is not None and not self._empty():
             self.close()
         return self.fields
@@ -410,7 +410,7 @@ def is_several(value: Value) -> bool:
 
 
 def supposed(elements: Sequence[Value]) -> list[Value] | None:
-    """The elements of a list where nothing is set from outside, marked as resting on that; None if any is unknown."""
+    """Elements of a list if nothing is set from outside, marked as such; None if any is unknown."""
     doubts = [element for element in elements if is_several(element)]
     if any(plain(doubt) != "" for doubt in doubts):
         return None
@@ -419,13 +419,13 @@ def supposed(elements: Sequence[Value]) -> list[Value] | None:
 
 
 def counted(elements: Sequence[Value], doubt: Value) -> Value:
-    """The number of elements of a list that may be shorter or longer than it looks."""
+    """Number of elements of a list whose length is uncertain."""
     certain = supposed(elements)
     return unknowable(reason(doubt)) if certain is None else (ValuePiece(str(len(certain)), None, reason(doubt), True),)
 
 
 def next_index(elements: Iterable[int | str]) -> int:
-    """The index behind the last element."""
+    """Index after the last element."""
     return max((key for key in elements if isinstance(key, int)), default=-1) + 1
 
 

@@ -164,7 +164,7 @@ def assign(shell: Shell, name: str, value: Value) -> None:
 
 
 def put(shell: Shell, name: str, variable: Variable) -> None:
-    """Make a variable what it is from now on."""
+    """Set a variable."""
     shell.state.variables[name] = variable
     shell.state.unset.discard(name)
     if variable.is_exported:
@@ -174,7 +174,7 @@ def put(shell: Shell, name: str, variable: Variable) -> None:
 
 
 def restore(shell: Shell, name: str, variable: Variable | None) -> None:
-    """Make a variable again what it was."""
+    """Restore a variable."""
     if variable is None:
         shell.state.variables.pop(name, None)
     else:
@@ -237,7 +237,10 @@ def set_list(shell: Shell, name: str, elements: Sequence[Value]) -> None:
 
 
 def forget_from(elements: dict[int | str, Value], key: int | str) -> bool:
-    """Forget a list from its first element of unknown index on, if a change reaches it; whether it does."""
+    """Forget a list from its first element of unknown index on, if a change affects it.
+
+    Returns whether it does.
+    """
     first = min(
         (at for at, value in elements.items() if isinstance(at, int) and values.is_several(value)), default=None
     )

@@ -19,7 +19,7 @@ class WordList(Authored):
 
 @cache
 def word_list(name: str) -> frozenset[str]:
-    """The words of a list by its id."""
+    """Words of a list by its id."""
     return frozenset(load_table("word_lists", WordList)[name].words)
 
 

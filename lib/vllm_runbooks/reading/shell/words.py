@@ -1,4 +1,4 @@
-"""Words and assignments of a shell script, expanded as bash does it, in a shell that is only modelled."""
+"""Words and assignments of a shell script, expanded like bash in a simulated shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell.state import MOST_WORDS, Shell, Skip, Stop
 from vllm_runbooks.reading.shell.values import Assignment, Field, Splitter, Value, ValuePiece, Variable, Word
 
 _DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
-"""Operators of `${X:-d}` that put something in place of a value."""
+"""Operators of `${X:-d}` that replace a value."""
 _TRANSFORMS = {"@U": "^^", "@u": "^", "@L": ",,"}
 
 
@@ -22,7 +22,10 @@ _TRANSFORMS = {"@U": "^^", "@u": "^", "@L": ",,"}
 
 
 def assignable(shell: Shell, nodes: Sequence[syntax.AssignmentNode]) -> list[syntax.AssignmentNode]:
-    """Assignments before a command that are made: one to a read-only variable ends the script under `set -e`."""
+    """Assignments before a command that succeed.
+
+    One to a read-only variable ends the script under `set -e`.
+    """
     made = [node for node in nodes if not shell.variable(node.name).is_readonly]
     if len(made) < len(nodes) and "e" in shell.state.options:
         raise Stop
@@ -90,7 +93,7 @@ def _assign_list(shell: Shell, node: syntax.AssignmentNode, items: Sequence[synt
 
 
 def _list_items(shell: Shell, items: Sequence[syntax.Element], *, is_map: bool) -> list[tuple[int | str | None, Value]]:
-    """The values of a list in brackets, each with its key where one is written."""
+    """Values of a list in brackets, each with its key if given."""
     pairs: list[tuple[int | str | None, Value]] = []
     for item in items:
         if item.subscript is None:
@@ -122,14 +125,14 @@ def _is_added(node: syntax.AssignmentNode) -> bool:
 def expand_fields(
     shell: Shell, node: syntax.WordNode, *, assigns: bool = False, is_named: bool = True
 ) -> tuple[list[Field], frozenset[str]]:
-    """The arguments that a word makes, and what is expanded in it."""
+    """Arguments of a word, and its expansions."""
     expands: set[str] = set()
     words = [node.parts]
     if expansion.has_braces(node.parts):
         words = expansion.expand_braces(node.parts, MOST_WORDS - shell.word_count)
         if words[0] is not node.parts:
             expands.add("brace")
-    # What braces make is an ordinary word, whatever it looks like.
+    # The result of a brace expansion is an ordinary word, whatever it looks like.
     is_whole = not expands
     fields: list[Field] = []
     for parts in words:
@@ -144,14 +147,14 @@ def expand_fields(
 
 
 def expand_value(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -> Value:
-    """The value of a word that is not split."""
+    """Value of a word that is not split."""
     pieces = expand_pieces(shell, parts, assigns=assigns)
     shell.doubt = next((piece.why for piece in pieces if piece.text is None), shell.doubt)
     return tuple(piece._replace(quoted=False) for piece in values.glued(pieces))
 
 
 def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -> list[ValuePiece]:
-    """The pieces of a word that is not split: which are quoted counts in a pattern."""
+    """Pieces of a word that is not split: for patterns, with their quoting."""
     splitter = Splitter("", splits=False)
     _expand(shell, parts, splitter, assigns=assigns)
     return [piece for field in splitter.all_fields() for piece in field.pieces]
@@ -181,7 +184,7 @@ def run_commands_in(shell: Shell, parts: syntax.Parts) -> None:
 
 
 def calculate(shell: Shell, parts: syntax.Parts, *, is_fatal: bool = True) -> tuple[int | None, bool]:
-    """The value of an expression, and whether it depends on what is outside. Raises Skip if it cannot be read."""
+    """Value of an expression, and whether it depends on the outside. Raises Skip if invalid."""
     value = expand_value(shell, parts)
     text = values.plain(value)
     if text is None:
@@ -244,7 +247,7 @@ def _put_value(value: Value, out: Splitter, *, quoted: bool) -> None:
 
 
 def _put_signs(shell: Shell, part: syntax.Literal, out: Splitter) -> None:
-    """Put text of a nested script in which signs stand for its unknown parts."""
+    """Put text of a nested script in which characters represent its unknown parts."""
     place = 0
     for index, sign in enumerate(part.text):
         if sign not in shell.signs:
@@ -333,7 +336,7 @@ def _parameter_value(shell: Shell, name: str, key: int | str | None = None) -> V
 
 
 def _list_elements(shell: Shell, part: syntax.ParameterNode) -> list[Value] | None:
-    """The elements that `$@`, `$*`, `${X[@]}` and `${X[*]}` stand for; None for anything else."""
+    """Elements of `$@`, `$*`, `${X[@]}` and `${X[*]}`; None for anything else."""
     if part.name in ("@", "*") and part.subscript is None:
         return list(shell.state.positional or ())
     if not values.list_sign(part.subscript):
@@ -387,7 +390,7 @@ def _put_list(
         if not shell.is_alone:
             elements = _with_doubtful_ends(elements)
     is_joined = (is_star and part.quoted) or not out.splits
-    # In an assignment only what is cut or replaced in it makes a quoted `[@]` join as `[*]` does.
+    # In an assignment only a cut or replacement makes a quoted `[@]` join like `[*]`.
     operates = part.operator and not is_default
     joins = is_star or part.operator[:1] in ("#", "%") or (part.quoted and (joins_keys or operates))
     ifs = shell.state.ifs
@@ -503,7 +506,7 @@ def _put_indirect(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> No
 
 
 def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, out: Splitter) -> bool:
-    """Put what `${X:-d}` and its like put in place of the value; whether they do."""
+    """Put the default of `${X:-d}` or similar; returns whether it applies."""
     operator, is_quoted = part.operator, part.quoted and not part.is_beside_list
     if operator not in _DEFAULTS:
         return False
@@ -553,7 +556,10 @@ def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, 
 def _put_argument(
     shell: Shell, argument: syntax.Parts, part: syntax.ParameterNode, out: Splitter, *, outside: bool
 ) -> None:
-    """Put the word of `${X:-word}`: its literal text is split as well, where the whole is not quoted."""
+    """Put the word of `${X:-word}`.
+
+    Its literal text is split as well, unless the whole is quoted.
+    """
     if outside:
         absent = ValuePiece("", None, "", True, quoted=part.quoted and not part.is_beside_list)
         out.literal(absent) if part.quoted else out.expansion(absent)
@@ -564,7 +570,7 @@ def _put_argument(
         elif not isinstance(piece, syntax.Literal) or not out.splits or not shell.signs.keys().isdisjoint(piece.text):
             _expand(shell, (piece,), out)
         elif piece.quoted or part.quoted:
-            # In the same quotes as a list bash cuts a default at escaped separators.
+            # In the same quotes as a list, bash cuts a default at escaped separators.
             cuts = is_beside and _is_escape(argument, index - 1) and piece.text[:1] in (shell.state.ifs or " ")
             if cuts:
                 out.close()
@@ -613,7 +619,7 @@ def _applied(shell: Shell, part: syntax.ParameterNode, value: Value | None) -> V
             return value
         return (*values.unknowable(why), *(value[-1:] if values.is_several(value) else ()))
     if why:
-        # It depends on a variable that nothing sets: what it then is serves conditions.
+        # It depends on an unset variable: its value is used by conditions.
         cleared = tuple(piece._replace(why="") for piece in value)
         return (*_operated(shell, part, cleared, text), ValuePiece("", None, why, True))
     return _operated(shell, part, value, text)

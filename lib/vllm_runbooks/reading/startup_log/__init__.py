@@ -126,7 +126,7 @@ class _LogReader:
         return [replace(starts[0], left_out=self.left_out), *starts[1:]] if starts and self.left_out else starts
 
     def _counted(self, line: LogLine, among: Sequence[int]) -> _Matches:
-        """Match a line; if it quotes users' text, only the format of the quoting line counts."""
+        """Match a line; if it quotes user input, only the format of the quoting line counts."""
         formats, symptoms = self._meanings(line.text, among)
         if not formats:
             return formats, symptoms
@@ -166,7 +166,7 @@ class _LogReader:
         return goes_on
 
     def _takes_launch(self, line: LogLine) -> bool:
-        """Keep a command or call in the text for the launch that follows."""
+        """Keep a command or call in the text for the next launch."""
         if line.level is not None or line.process.pid is not None:
             self.shown_is_open = False
             return False
@@ -190,7 +190,7 @@ class _LogReader:
             return draft  # no sign of a new launch
         if draft is None or self._begins_anew(draft, line, [line_format for line_format, _ in formats]):
             self._close()
-            if draft and not draft.is_log:  # figures that prose quotes in front of the log
+            if draft and not draft.is_log:  # figures in prose before the log
                 self.drafts.pop()
                 self.shown_launch = self.shown_launch or draft.shown_launch
             draft = self.draft = LaunchDraft(self.file, line.number, Tracebacks(self.file))
@@ -387,7 +387,7 @@ def _frame_pattern(pattern: str) -> tuple[re.Pattern[str], str]:
 
 
 def _unit(name: str) -> str | None:
-    """Unit of a figure by its name; None for a word."""
+    """Unit of a figure by its name; None for a string."""
     if name in _ALSO_FIGURES:
         return _ALSO_FIGURES[name]
     return _UNITS.get(name.rsplit("_", 1)[-1]) if "_" in name else None

@@ -76,7 +76,7 @@ class LaunchDraft:
     readings: list[PrintedFigure] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     throughput_step: int = 1
-    """One of so many periodic lines is kept."""
+    """Sampling interval of periodic lines."""
     throughput_lines: int = 0
     fastest: float | None = None
     served: LogLine | None = None
@@ -100,7 +100,7 @@ class LaunchDraft:
     last_time: str | None = None
     first_moment: Moment | None = None
     ready_moment: Moment | None = None
-    """Time of the last dated line before ready, whose own line has none."""
+    """Time of the last dated line before ready, if the ready line has none."""
     is_vllm: bool = False
     has_logged: bool = False
     """Whether a logger or a named process wrote a line."""
@@ -117,7 +117,7 @@ class LaunchDraft:
         return any(signature >= 0 for _, signature in self.hits_by)
 
     def note_hit(self, hit: SymptomHit) -> None:
-        """Note a hit; of very many alike, the first and the last."""
+        """Record a hit; of very many equal ones, the first and the last."""
         hits = self.hits_by.setdefault((hit.symptom, hit.signature), [])
         if len(hits) >= _MAX_ALIKE:
             del hits[_MAX_ALIKE // 2]
@@ -143,7 +143,7 @@ class LaunchDraft:
 
     @property
     def hits(self) -> list[SymptomHit]:
-        """Hits with the indices of the tracebacks that are kept."""
+        """Hits with the indices of the kept tracebacks."""
         places = self.tracebacks.positions()
         return [
             replace(hit, traceback=None if hit.traceback is None else places.get(hit.traceback))
@@ -348,7 +348,10 @@ def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote 
 
 
 def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:
-    """Meaning of the printed token count: slots of a layer group, or concurrency times length (`kv_cache_utils.py`)."""
+    """Meaning of the printed token count (`kv_cache_utils.py`).
+
+    It is slots of a layer group, or concurrency times length.
+    """
     if not tokens or not concurrency or not per_request:
         return None
     full = concurrency * per_request

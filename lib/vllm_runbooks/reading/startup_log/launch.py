@@ -54,7 +54,7 @@ _COMMANDS = {"serve": 1, "bench": 2}
 """Commands of `vllm`, and the number of words before their options."""
 _SCRIPTS = ("api_server.py", "benchmark_latency.py", "benchmark_throughput.py")
 _END = re.compile(r"[&|;>]|\d>|<(?![^<>]{1,200}>\Z)")
-"""End of a command's own words; not a `<placeholder>`."""
+"""End of a command's own words, but not a `<placeholder>`."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class ShownLaunch:
     """Whether it is `LLM(…)` rather than a command."""
 
     def takes(self, text: str) -> bool:
-        """Append a further line of the launch; False if it is none."""
+        """Append a further line of the launch; False if it does not belong to it."""
         if self.lines >= _MAX_LINES or len(self.text) + len(text) > MAX_LENGTH or not self._goes_on(text):
             return False
         text = _COMMENT.sub("", text) if self.is_call else text

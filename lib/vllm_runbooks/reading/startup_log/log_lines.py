@@ -56,7 +56,7 @@ def _prefix(starts: str, pattern: str, *, is_header: bool = False) -> _Prefix:
 
 _DIGITS = "0123456789"
 _CARRIERS = (
-    # What a container runtime, a scheduler or a journal puts in front of every line.
+    # Line prefixes of a container runtime, a scheduler or a journal.
     _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
     _prefix(_DIGITS, rf"{_ISO} [\w.-]{{1,64}} [\w./@-]{{1,64}}\[\d{{1,10}}\]: ?"),
     _prefix(_DIGITS, rf"(?:{_ISO}|{_CLOCK}) (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b(?! {{0,4}}{_STAMP}))"),
@@ -97,7 +97,7 @@ _PREFIXES = (
     ),
     _prefix("[", rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}", is_header=True),
     _prefix("^", r"\^C"),
-    _prefix("[", r"\[\d{0,3}(?:;\d{1,3}){0,4}m"),  # a colour whose escape character a paste has lost
+    _prefix("[", r"\[\d{0,3}(?:;\d{1,3}){0,4}m"),  # a colour without its escape character
 )
 _USUAL = re.compile(
     r"(?:\((?P<name>[A-Za-z_][\w:.-]{0,60}) pid=(?P<pid>\d{1,10})\) )?"
@@ -286,7 +286,8 @@ _DRAWN = ("+", "|", "#", "-", "*", "==", "= ")
 def _wrapped_at(head: str) -> int:
     """Width at which a terminal wrapped the lines; 0 if it did not.
 
-    No row is longer, several are as long, and most of these are followed by what can only be their rest.
+    No row is longer, several have this length, and most of these are followed by a clear
+    continuation.
     """
     rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
     width = max(map(len, rows), default=0)
@@ -525,7 +526,7 @@ class _Lines:
 
 
 def _may_hold_header(text: str, start: int) -> bool:
-    """Whether a log header may follow: a fast check for what every header contains."""
+    """Whether a log header may follow: a fast check for common parts of all headers."""
     return any([text.find(word, start) >= 0 for word in _IN_HEADERS])  # a list: quicker than a generator here
 
 

@@ -92,7 +92,7 @@ def said_test(written: Recording) -> str:
 
 
 def shown_live(*, is_error: bool = False) -> Show:
-    """A function that prints chunks; if the reader is gone, the command goes on."""
+    """A function that prints chunks; if the reader has exited, the command goes on."""
     is_open = True
 
     def show(chunk: bytes) -> None:

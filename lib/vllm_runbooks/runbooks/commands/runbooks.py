@@ -128,7 +128,10 @@ def _side_effects(runbook: Runbook) -> str:
 
 
 class _WithParameters(click.Command):
-    """A command whose `-p` takes NAME=VALUE as well as papermill's NAME VALUE: no name of a parameter holds a `=`."""
+    """A command whose `-p` accepts NAME=VALUE as well as papermill's NAME VALUE.
+
+    Names of parameters have no `=`.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = {name for parameter in self.params for name in parameter.opts}
@@ -352,7 +355,7 @@ def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> 
     try:
         return stack.enter_context(nodes), ""
     except RunbooksError as error:
-        # The address can be read: what is wrong is the cluster, and that is a result.
+        # The address is valid: a problem of the cluster is a result.
         output.say(str(error))
         return None, str(error)
 
@@ -378,7 +381,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
 
     good, bad = _inspect_all(runbooks)
-    # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
+    # Shipped cases name shipped runbooks, so they do not apply to a user's own folder.
     others = runbooks is not None and cases is None
     by_id = {runbook.id: runbook for runbook in good}
     requests = [RunbookRequest(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
@@ -459,7 +462,7 @@ def find(runbook_id: str, runbooks: str | None) -> Runbook:
 
 
 def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
-    """Load the evidence before a kernel starts; a job's folder is read by its runbook, part by part."""
+    """Load the evidence before a kernel starts; a job's folder is read by its runbook, in parts."""
     default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
     evidence = parameters.get("evidence", default)
     if isinstance(evidence, str) and evidence:
@@ -489,7 +492,7 @@ def _execute(
     from vllm_runbooks.runbooks.suite import run_all
 
     if own_catalogs():
-        # The kernels leave the same files out, where nobody would see it said.
+        # The kernels skip the same files, but without a visible message.
         output.name_left_out(load_catalog().problems)
     try:
         with runs:

@@ -1,1 +1,1 @@
-"""What runbooks do on this host, one module for each kind of step."""
+"""Actions of runbooks on this host, one module for each kind of step."""

@@ -38,7 +38,7 @@ def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
                     counts[text] += text in row
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); launch it again") from None
-    # A build for CPUs says so in its version, on a host with cards as well.
+    # A CPU build has it in its version, also on a host with GPUs.
     has_cards = starting.cards_of("").source is not None and not (started.vllm or "").endswith("+cpu")
     printed = []
     for line in lines:

@@ -50,9 +50,10 @@ def fleet(
     ready_within_s: float = READY_S,
     say: Say = print,
 ) -> Fleet:
-    """Launch copies of the command's server, share a load among them through nginx, and end them.
+    """Launch copies of the command's server, send a load through nginx, and stop them.
 
-    Each copy has its own port and the next GPUs, or a share of the cores; the other arguments are those of `start`.
+    Each copy has its own port and the next GPUs, or a share of the cores; the other arguments are
+    those of `start`.
     """
     launch, cards = starting.subject(command, vllm), starting.cards_of("")
     load, ones = load or Load(), _copies(launch, cards, copies)
@@ -87,7 +88,10 @@ def split(
     ready_within_s: float = READY_S,
     say: Say = print,
 ) -> Guarded:
-    """Launch the command's server with tensor parallelism over so many GPUs, or parts of the cores, as `start` does."""
+    """Launch the command's server with tensor parallelism over `parts` GPUs or parts of the cores.
+
+    The other arguments are those of `start`.
+    """
     _check_count(parts, "parts")
     launch = starting.subject(command, vllm)
     change = LaunchChange("", f"--tensor-parallel-size {parts}", "", _over(launch, starting.cards_of(""), parts))
@@ -98,7 +102,7 @@ def split(
 def check(
     command: str, *, setting: str | None = None, parts: int | None = None, vllm: str = "", load: Load | None = None
 ) -> None:
-    """Check what can be checked before a launch, for the arguments of `start` and `split`."""
+    """Run the checks before a launch, for the arguments of `start` and `split`."""
     launch = starting.subject(command, vllm)
     if load is not None:
         starting.check_load(launch)

@@ -54,21 +54,21 @@ def probe(
     """Observe a running server.
 
     Args:
-        url: As `http://127.0.0.1:8000` or `127.0.0.1:8000`.
-        key_env: Variable with the key; by default `KEY`, for a server on this host or with a valid certificate.
+        url: As `http://127.0.0.1:8000`.
+        key_env: Variable with the key; by default `KEY`, for a server on this host or with a
+            valid certificate.
         model: Model for the requests; by default the first that is served.
         log: The server's log, or a case's name.
         command: Script or manifest that launches the server.
-        seconds: How long to sample metrics without a load.
-        load_seconds: How long to send a load; 0 for none.
+        seconds: Duration of the metrics sampling without a load.
+        load_seconds: Duration of the load; 0 for none.
         at_once: Max concurrency of the load.
         prompt_tokens: Words per prompt.
         answer_tokens: Tokens per answer.
         memory: Source of GPU memory: the driver, or a recorded series.
-        patience_s: Time limit per answer.
-        first_s: Time limit of the port and of /health; by default at most 10 s.
+        patience_s: Timeout per answer.
         is_verified: Whether the certificate must be valid.
-        say: Reports what takes time.
+        say: Reports slow actions.
     """
     check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
@@ -80,7 +80,7 @@ def probe(
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
-    # What cannot be read is said before the server is asked.
+    # Report unreadable input before the server is queried.
     text = _command(command) if command.strip() else None
     seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
     cards = _cards(memory, target)
