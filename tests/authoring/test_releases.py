@@ -340,7 +340,7 @@ def test_an_unreadable_dockerfile_is_reported(tmp_path: Path) -> None:
 
 
 def test_variables_read_outside_the_list_are_found(tmp_path: Path) -> None:
-    """A variable that any module reads is known."""
+    """A variable that any module reads counts."""
     (tmp_path / "a.py").write_text(
         'import os\nA = os.environ["VLLM_A"]\nB = os.environ.get("VLLM_B")\nC = os.getenv("VLLM_C", "1")\n'
         'os.environ["VLLM_SET"] = "1"\nD = "VLLM_D"\nE = os.environ["HOME"]\n',

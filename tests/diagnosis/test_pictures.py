@@ -214,7 +214,7 @@ def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
 
 
 def test_the_race_has_the_figures_of_the_log(race: Evidence) -> None:
-    """Free memory before and after, the difference, and budgets if the GPU is known."""
+    """Free memory before and after, the difference, and budgets for a known GPU."""
     shown = render.starts.free_memory(raced(race), race)
 
     assert re.search(r"freed during profiling +\+0\.45", shown.plain)

@@ -1,4 +1,4 @@
-"""A run only passes with its own verdict, and no result or process is lost or left over.
+"""A run only passes with its own verdict, no result is lost, and no process is left.
 
 Real kernels and signals throughout. Tests share work: one suite contains every end of a notebook,
 and all deaths of a runner are tested together.

@@ -1,7 +1,7 @@
-"""The site says what the catalog says, loads nothing from elsewhere, and runs nothing that a log holds.
+"""The site matches the catalog, loads no foreign files, and runs nothing from a log.
 
-One site is built for all of these tests, from the shipped catalog, a symptom and a rule whose every text is hostile,
-and a runbook whose executed copy is.
+One site is built for all of these tests, from the shipped catalog, a symptom and a rule with
+hostile text in every field, and a runbook with a hostile executed copy.
 """
 
 from __future__ import annotations

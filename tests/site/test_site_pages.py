@@ -297,7 +297,7 @@ def entry(**told: object) -> HistoryEntry:
         "results": {"root_cause": {"symptom": own}, "facts": {"model": own}},
         "environment": {"host": "alice-laptop"},
     }  # fmt: skip
-    return HistoryEntry(**{**whole, **told})  # type: ignore[arg-type] # each is what the record asks for
+    return HistoryEntry(**{**whole, **told})  # type: ignore[arg-type] # each has the type of its field
 
 
 def page_of(*entries: HistoryEntry) -> str:
