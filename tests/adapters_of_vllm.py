@@ -1,11 +1,11 @@
-"""What a vLLM sets aside for LoRA's adapters when it wraps models, asked of the vLLM of a Python; no GPU is needed.
+"""Measure the memory that vLLM reserves for LoRA adapters when it wraps models; needs no GPU.
 
     PYTHON tests/adapters_of_vllm.py < FILE
 
-FILE is a JSON list of cases: `config` (of the model), `rank`, `loras`, `tensor` (cards), `sharded`. Answers are the
-release and, for each case, the bytes of all tensors for adapters together with those that the model's own parameters
-grow by. Models are built without memory for their weights, and one process stands for one of several cards. Nothing but
-vLLM, PyTorch and the standard library is imported.
+FILE is a JSON list of cases: `config` (of the model), `rank`, `loras`, `tensor` (GPUs), `sharded`. The output is
+the release and, for each case, the bytes of all adapter tensors and of the growth of the model's own
+parameters. Models are built without memory for weights, and one process is one of several GPUs. Only
+vLLM, PyTorch and the standard library are imported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ask(python: str, cases: Sequence[Case]) -> tuple[str, list[int]]:
 
 
 def _first(*places: str) -> Any:
-    """What the first of some places has that this release knows."""
+    """The first of these names that the release has."""
     for place in places:
         module, _, name = place.rpartition(".")
         try:
@@ -70,7 +70,7 @@ def _bytes(tensors: Iterator[Any]) -> int:
 
 
 def _built(folder: str, options: Mapping[str, Any], tensor: int) -> tuple[Any, Any]:
-    """A model on one of some cards, and its configuration."""
+    """A model on one of several GPUs, and its configuration."""
     torch = import_module("torch")
     parallel = import_module("vllm.distributed.parallel_state")
     config = import_module("vllm.config")
@@ -128,7 +128,7 @@ def _main() -> None:
     cases = json.loads(sys.stdin.read())
     answers = []
     for case in cases:
-        # A process of its own for each: vLLM keeps a layer's name for good.
+        # A separate process for each: vLLM never releases a layer's name.
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""A real Chromium for tests: what a page asks for, says and refuses; its accessibility, its fit, and its picture.
+"""A real Chromium for tests: requests, messages and blocked content of a page, axe, layout, screenshots.
 
 with served(folder) as origin, chromium() as browser, opened(browser, f"{origin}/index.html", width=390) as visit:
     assert visit.troubles() == []
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 AXE = "4.14.1"
-"""Release of axe-core on npm, which judges accessibility."""
+"""Release of axe-core on npm, which checks accessibility."""
 SCREENSHOTS = "VLLM_RUNBOOKS_SCREENSHOTS"
-"""Variable that names the folder for pictures; without it they go where the test says."""
+"""Environment variable with the folder for screenshots; by default the test's folder is used."""
 WIDTHS = (1280, 390)
 """A desk and a phone, in CSS pixels."""
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
-# pytest clears VLLM_* for each test: what names the folder for pictures is read before.
+# pytest clears VLLM_* for each test, so the folder for screenshots is read before.
 _PICTURES = os.environ.get(SCREENSHOTS)
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "vllm-runbooks"
 
@@ -82,7 +82,7 @@ _MISFITS = """() => {
   return wrong.slice(0, 20);
 }"""
 _LEFT = "net::ERR_ABORTED"
-"""How a request ends whose page is left before its answer is there."""
+"""Error text of a request whose page was left before its answer."""
 _PATIENCE_MS = 90_000
 """Longest wait for anything on a page: no promise, but the end of a hang."""
 _REFUSALS = """addEventListener('securitypolicyviolation', e => {
@@ -99,25 +99,25 @@ _AXE_RULES = """async (impacts) => {
 
 @dataclass
 class Visit:
-    """A page that is open, and what happened since it was asked for."""
+    """An open page, and the events since it was requested."""
 
     page: Page
     origin: str
-    """Scheme, host and port that it came from; an empty one is a file's."""
+    """Scheme, host and port of the page; empty for a file."""
     requests: list[str] = field(default_factory=list)
-    """Addresses that were asked for, but `data:` and `blob:`."""
+    """Requested addresses, without `data:` and `blob:`."""
     errors: list[str] = field(default_factory=list)
     """Errors of the console, exceptions and dialogs."""
     failed: list[str] = field(default_factory=list)
-    """Answers of status 400 and above, and requests without answer."""
+    """Answers with status 400 and above, and requests without an answer."""
 
     def refused(self) -> list[str]:
-        """What the page's content security policy refused."""
+        """Violations of the page's content security policy."""
         found: list[str] = self.page.evaluate("window.__refused || []")
         return found
 
     def external(self) -> list[str]:
-        """Requests that went elsewhere than to where the page came from."""
+        """Requests to other origins."""
         return [url for url in self.requests if not url.startswith(self.origin or "file:")]
 
     def executed(self) -> list[str]:
@@ -126,13 +126,13 @@ class Visit:
         return found
 
     def troubles(self) -> list[str]:
-        """All that may not happen on any page."""
+        """Everything that must not happen on any page."""
         return [*self.errors, *self.refused(), *self.external(), *self.failed, *self.executed()]
 
 
 @contextmanager
 def served(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Serve a folder on a free port of this host, with these headers on every answer; yields the origin."""
+    """Serve a folder on a free local port with these headers; yields the origin."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def end_headers(self) -> None:
@@ -145,7 +145,7 @@ def served(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[s
 
     class Patient(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
-            """A page that is left breaks off what it still loads."""
+            """A page that is left cancels its requests."""
 
     with Patient(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -157,7 +157,7 @@ def served(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[s
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """This host's Chromium; the test is skipped where there is none."""
+    """This host's Chromium; the test is skipped without one."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
@@ -174,9 +174,9 @@ def chromium() -> Iterator[Browser]:
 def opened(
     browser: Browser, address: str, *, width: int = 1280, height: int = 900, theme: Theme = "light", **context: Any
 ) -> Iterator[Visit]:
-    """A page at this address in a window of this size; `context` are further settings of a browser context.
+    """A page at this address in a window of this size; `context` has further browser settings.
 
-    The page is loaded when this yields; what it does later is added to the same visit.
+    The page is loaded when this yields; later events are added to the same visit.
     """
     made = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce", **context
@@ -206,7 +206,7 @@ def opened(
 
 @cache
 def axe_source() -> Path:
-    """The file of axe-core, installed from npm once, beside what else this user's tests keep; skips without npm."""
+    """The file of axe-core, installed once from npm into the user's cache; skips without npm."""
     folder = _CACHE / f"axe-core-{AXE}"
     script = folder / "node_modules" / "axe-core" / "axe.min.js"
     if not script.is_file():
@@ -223,14 +223,14 @@ def axe_source() -> Path:
 
 def axe(page: Page, *impacts: str) -> list[str]:
     """Findings of axe on an open page, of the impacts `serious` and `critical` where none are named."""
-    # Evaluated, not added as an element: a page's own content security policy would refuse that.
+    # Evaluated, not added as an element: a page's own content security policy would block that.
     page.evaluate(axe_source().read_text(encoding="utf-8") + "; undefined")
     found: list[str] = page.evaluate(_AXE_RULES, list(impacts or ("serious", "critical")))
     return found
 
 
 def misfits(page: Page) -> list[str]:
-    """What does not fit: a page wider than its window, text that its box or picture cuts off."""
+    """Layout errors: a page wider than its window, or text cut off by its box or picture."""
     found: list[str] = page.evaluate(_MISFITS)
     return found
 
@@ -238,7 +238,7 @@ def misfits(page: Page) -> list[str]:
 def shot(page: Page, name: str, folder: Path, *, whole: bool = False, grey: bool = False) -> Path:
     """Store a picture of the window, or of the whole page, as `name.png` in $VLLM_RUNBOOKS_SCREENSHOTS or `folder`.
 
-    A `grey` one shows what is left to somebody who sees no colours, or prints it.
+    A `grey` one shows the page without colors, as when printed.
     """
     target = (Path(_PICTURES) if _PICTURES else folder) / f"{name}.png"
     target.parent.mkdir(parents=True, exist_ok=True)

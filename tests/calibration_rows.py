@@ -13,7 +13,7 @@ from vllm_runbooks.reading import sources
 
 
 def rows_of_cases() -> tuple[Residual, ...]:
-    """What the recorded cases give, each start with the cards that the catalog's file names for it."""
+    """Rows of the recorded cases, each launch with the GPUs that the catalog's file names."""
     named = {one.case: one.gpus for one in calibration.shipped().cards}
     rows: list[Residual] = []
     for path in sorted((folders.cases_dir()).glob("*/startup.log")):

@@ -1,8 +1,8 @@
-"""Records what vLLM's own classes hold of small configurations: parameters on a rank, caches of layers.
+"""Record parameters per rank and caches per layer of vLLM's own classes for small configurations.
 
-    PYTHON tests/classes_of_vllm.py          PYTHON has vLLM; the answers in measured_classes.json are written anew
+    PYTHON tests/classes_of_vllm.py          PYTHON has vLLM; rewrites measured_classes.json
 
-Nothing is run: classes are built on the meta device, and for two ranks the size of the group is told, not made.
+Nothing is run: classes are built on the meta device, and the size of a group is set without processes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _write(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Writes the answers."""
+    """Write the measurements."""
     state, found = import_module("vllm.distributed.parallel_state"), import_module("vllm.config")
     record = json.loads(RECORDED.read_text(encoding="utf-8"))
     record["release"] = import_module("vllm").__version__

@@ -1,6 +1,6 @@
-"""Commands drawn from what a release's parser accepts: right ones, and wrong ones in the ways in which people err.
+"""Random valid commands of a release's parser, and invalid ones with typical mistakes.
 
-Run as a program, it asks a Python that has vLLM for its verdict on such commands and records them:
+As a program it records the verdicts of a Python with vLLM on such commands:
 
     python tests/command_generator.py PYTHON [--seed N] [--count N] [--out FOLDER]
 """
@@ -31,7 +31,7 @@ _MODELS = ("m", "org/model-7b", "/models/llama", "./tiny", "tiny.v2")
 
 
 class Command(NamedTuple):
-    """Words for an entry, and what was done to them ("valid": nothing)."""
+    """Words for an entry point, and the mutation applied to them ("valid": none)."""
 
     entry: str
     words: list[str]
@@ -75,7 +75,7 @@ class Generator:
         if chance < 0.85:
             return [draw.choice(_MODELS), *words]
         if chance < 0.95:
-            # After the options, where the last of them has a number of values that is known.
+            # After the options, if the last of them has a fixed number of values.
             flags = [group for group in groups if len(group) == 1 and group[0].startswith("--")]
             return (
                 [*words, *(flags[0] if flags else []), draw.choice(_MODELS)]
@@ -85,7 +85,7 @@ class Generator:
         return words
 
     def given(self, option: Option) -> list[str]:
-        """An option as it may be given, with a value of its type."""
+        """An option in one of its forms, with a value of its type."""
         draw = self.random
         string = draw.choice(list(option.strings) if draw.random() < 0.4 else [option.name])
         if option.nargs == 0:
@@ -106,7 +106,7 @@ class Generator:
         return [string, *values]
 
     def dotted(self, string: str, key: str, value: Any) -> list[str]:
-        """A key of a JSON option given by itself."""
+        """A key of a JSON option as a dotted option."""
         text = value if isinstance(value, str) else json.dumps(value)
         if isinstance(value, list) and value and all(isinstance(item, str) and "," not in item for item in value):
             return [f"{string}.{key}+", ",".join(value)]
@@ -378,7 +378,7 @@ def all_names() -> list[str]:
 
 
 class Judged(NamedTuple):
-    """A command and the stage at which the real parser refused it; None: it did not."""
+    """A command and the stage at which the real parser rejected it; None: accepted."""
 
     entry: str
     kind: str

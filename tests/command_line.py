@@ -22,7 +22,7 @@ def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
 
 
 class Measured(NamedTuple):
-    """What a command took by itself."""
+    """The cost of a command as a process."""
 
     status: int
     out: str
@@ -44,7 +44,7 @@ sys.exit(status)
 
 
 def measured(*arguments: str, cwd: Path, timeout: float = 600) -> Measured:
-    """The command as a whole process, with its processor time and the most memory it held; Linux only."""
+    """The command as a process, with its processor time and peak memory; Linux only."""
     command = [sys.executable, "-c", _MEASURED, *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
     err, _, figures = done.stderr.removesuffix("\n").rpartition("\n")

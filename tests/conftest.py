@@ -1,4 +1,4 @@
-"""What every test shares: an environment of its own, material beside the project, and a table of what is measured."""
+"""Shared by all tests: a clean environment, external material, and the table of figures."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from vllm_runbooks.core.redaction import redact
 # Tests start about 1,000 Python processes: write bytecode even if PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# As the worker does (`runbooks.worker.work`): seconds of each process that runs tests, for what none of them asks for.
+# As in the worker (`runbooks.worker.work`): an unused import that takes seconds in each test
+# process.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 pytest_plugins = ("pytest_notebook.plugin",)
-"""Loaded here, behind the line above, and not as an installed plugin (`-p no:nb_regression`)."""
+"""Loaded here, after the line above, and not as an installed plugin (`-p no:nb_regression`)."""
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -49,12 +50,12 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No setting of the host reaches a test, nor what another test has told; one test run shares the index's cache."""
+    """No host setting and no earlier test affects a test; a test run shares the index cache."""
     for name in [n for n in os.environ if n.startswith("VLLM_")]:
         monkeypatch.delenv(name)
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
-    # Each test has a history of its own, and nothing is written to that of whoever runs the tests.
+    # Each test has its own history, and the user's is not written.
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / f"{next(_NUMBERS)}"))
     monkeypatch.setenv("PAGER", "cat")
     monkeypatch.setattr(redact, "_shared", redact.Redactor())
@@ -114,7 +115,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture
 def seeds() -> Path:
-    """The folder of the source documents, where it lies beside the project."""
+    """The folder of the source documents next to the project, if it exists."""
     folder = SHARED / "seeds"
     if not folder.is_dir():
         pytest.skip("the source documents are not at hand")
@@ -138,7 +139,7 @@ def figures(request: pytest.FixtureRequest) -> Figures:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the table, and write it where that was asked."""
+    """Print the table, and write it to a page on request."""
     found = config.stash[_FIGURES]
     if not found.rows:
         return

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LIMIT = 3.0
-"""What twice the text may cost, as a multiple; linear is 2 and what caches add to it, quadratic 4."""
+"""Highest cost ratio for twice the text; linear is 2 plus cache effects, quadratic 4."""
 _NOISE_SECONDS = 0.004
 
 
@@ -33,7 +33,7 @@ def seconds(function: Callable[[str], object], text: str, *, rounds: int = 3) ->
 
 
 def growth(function: Callable[[str], object], text: str) -> float:
-    """What twice a text costs compared with the text; the least of six tries, 2 where the clock cannot tell."""
+    """Cost ratio of twice the text; the least of six tries, 2 if it is too fast to measure."""
     least = float("inf")
     for _ in range(6):
         once, twice = seconds(function, text), seconds(function, text * 2)

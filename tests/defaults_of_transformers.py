@@ -1,8 +1,8 @@
-"""Records what the configuration classes of transformers fill in for fields that a file leaves out.
+"""Record the defaults of transformers' configuration classes for missing fields.
 
-    PYTHON tests/defaults_of_transformers.py     PYTHON has transformers; the values in class_defaults.json are written
+    PYTHON tests/defaults_of_transformers.py     PYTHON has transformers; rewrites class_defaults.json
 
-Of each family of `plan.families` the fields whose defaults it names, as the class of its text part has them.
+For each family of `plan.families`, the fields with defaults, as in the class of its text part.
 """
 
 from __future__ import annotations

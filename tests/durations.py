@@ -1,4 +1,4 @@
-"""Write the catalog's table of how long phases took in the recorded starts; `python tests/durations.py`."""
+"""Write the catalog's table of phase durations; run `python tests/durations.py`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vllm_runbooks.serve.durations import FILE
 
 
 def table() -> str:
-    """By phase, case to seconds by its log's clock; of several starts of a case the longest."""
+    """By phase, case to seconds by its log's clock; of several launches of a case the longest."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for folder in sorted(folders.cases_dir().iterdir()):
         try:
             starts = diagnosing.read(sources.load(str(folder)))
         except InputError:
-            continue  # a question holds no log
+            continue  # a question has no log
         for phase in (each for start in starts for each in start.timeline if each.clock_seconds is not None):
             if phase.name != PHASES[-1]:
                 found[phase.name][folder.name] = max(

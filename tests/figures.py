@@ -1,4 +1,4 @@
-"""What a benchmark measured: kept as a row of the table of figures, and held against what is promised."""
+"""Measured figures of benchmarks: rows of a table, compared with promised limits."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Figures:
         at_least: float | None = None,
         form: str = ".2f",
     ) -> None:
-        """Keep a figure, the median of several rounds; `form` says how it is written, as in `format(value, form)`.
+        """Store a figure, the median of several rounds; `form` is its format, as in `format(value, form)`.
 
         Raises:
-            AssertionError: It breaks its promise.
+            AssertionError: It exceeds its limit.
         """
         rounds = [measured] if isinstance(measured, (int, float)) else list(measured)
         value = statistics.median(rounds)

@@ -1,4 +1,4 @@
-"""HTTP servers in this process that answer as a test says, in good order or not; each in a thread of its own."""
+"""HTTP servers for tests, with valid or broken answers, each in a thread."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 Answering = Callable[[socket.socket, str, bytes], None]
-"""Answers one request: the connection, "GET /path", and the whole of what was sent."""
+"""Answers a request, given the connection, "GET /path", and the whole request."""
 
 
 @contextlib.contextmanager
 def serving(answer: Answering, path: Path | None = None) -> Iterator[int]:
-    """A server on a port of its own, or on a socket of the file system; a connection brings one request."""
+    """A server on a free port or a unix socket, with one request per connection."""
     listening = socket.create_server(("127.0.0.1", 0)) if path is None else socket.socket(socket.AF_UNIX)
     if path is not None:
         listening.bind(str(path))
@@ -53,13 +53,13 @@ def serving(answer: Answering, path: Path | None = None) -> Iterator[int]:
 
 
 def said(status: int, body: bytes, *headers: str) -> bytes:
-    """A whole answer."""
+    """A whole HTTP response."""
     lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def endless_body(connection: socket.socket, _: str, __: bytes) -> None:
-    """More and more of one answer, as fast as it is taken."""
+    """One endless response, as fast as it is read."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
     while True:
         connection.sendall(b"data: {}\n\n" * 4000)
@@ -88,7 +88,7 @@ def going_on(connection: socket.socket, _: str, __: bytes) -> None:
 
 
 def bad_chunks(connection: socket.socket, _: str, __: bytes) -> None:
-    """Chunks whose length is no number."""
+    """Chunks with an invalid length."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\nab\r\n")
 
 
@@ -108,7 +108,7 @@ def elsewhere(connection: socket.socket, _: str, __: bytes) -> None:
 
 
 def packed(connection: socket.socket, _: str, __: bytes) -> None:
-    """What unpacks to much more, though nobody asked for anything packed."""
+    """A small response that unpacks to a huge one, which was not requested."""
     import gzip
 
     connection.sendall(said(200, gzip.compress(b"[" * (8 << 20)), "Content-Encoding: gzip"))
@@ -120,7 +120,7 @@ def deep(connection: socket.socket, _: str, __: bytes) -> None:
 
 
 class Vllm:
-    """Answers as a vLLM would, but for what a test says otherwise."""
+    """Answers like vLLM, except where a test replaces an answer."""
 
     def __init__(self, metrics: str = "", **otherwise: tuple[int, str]) -> None:
         self.otherwise = otherwise
@@ -131,7 +131,7 @@ class Vllm:
         self._lock = threading.Lock()
 
     def __call__(self, connection: socket.socket, asked: str, raw: bytes) -> None:
-        """Answer, and count how many are answered at once."""
+        """Answer, and count the concurrent requests."""
         with self._lock:
             self.now, self.count = self.now + 1, self.count + 1
             self.most = max(self.most, self.now)
@@ -139,7 +139,7 @@ class Vllm:
         time.sleep(self.seconds)
         told = said(*self._answer(asked.split(" ")[1], raw))
         with self._lock:
-            # Before it is sent: who has the answer may ask again at once.
+            # Before sending: the client may send its next request immediately.
             self.now -= 1
         connection.sendall(told)
 

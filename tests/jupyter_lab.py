@@ -35,7 +35,10 @@ _IDLE_MS = 120_000
 
 @contextmanager
 def lab(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
-    """JupyterLab on a folder, with a home of its own; yields its origin. The test is skipped where it is missing."""
+    """JupyterLab on a folder, with its own home; yields its origin.
+
+    Skips the test without JupyterLab.
+    """
     program = Path(sys.executable).with_name("jupyter-lab")
     for needed in ("jupyterlab", "ipywidgets", "anywidget"):
         pytest.importorskip(needed, reason="the extra lab is not installed")
@@ -45,7 +48,7 @@ def lab(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[
     # No question about news covers the page.
     asked = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(asked), encoding="utf-8")
-    # What widgets hold is saved with a notebook where a user wants it so.
+    # Widget state is saved with a notebook on request.
     widgets = settings.parents[1] / "@jupyter-widgets" / "jupyterlab-manager"
     widgets.mkdir(parents=True, exist_ok=True)
     (widgets / "plugin.jupyterlab-settings").write_text(json.dumps({"saveState": True}), encoding="utf-8")
@@ -111,7 +114,7 @@ def shown(
     browser: Browser, origin: str, name: str, *, width: int = 1280, height: int = 1000, theme: Theme = "light",
     permissions: Sequence[str] = (),
 ) -> Iterator[Visit]:  # fmt: skip
-    """A notebook of the server, opened and run; what covers a narrow window is folded away."""
+    """A notebook of the server, opened and run; sidebars of a narrow window are folded."""
     address = f"{origin}/lab/tree/{quote(name)}?token={TOKEN}&reset"
     with opened(browser, address, width=width, height=height, theme=theme, permissions=list(permissions)) as visit:
         page = visit.page
@@ -131,7 +134,7 @@ def run_all(page: Page) -> None:
 
 
 def axe_of_panel(page: Page) -> list[str]:
-    """Serious and critical findings of axe inside of the panels; those of JupyterLab's own frame are not ours."""
+    """Serious and critical findings of axe in the panels, without JupyterLab's own frame."""
     page.evaluate(axe_source().read_text(encoding="utf-8") + "; undefined")
     found: list[str] = page.evaluate(_AXE)
     return found

@@ -1,12 +1,12 @@
-"""Layers of models with memory for their cache, and what vLLM's own planning code makes of them.
+"""Layers of models with memory for their cache, and the results of vLLM's own planning code.
 
-Run as a program it records what the vLLM of a Python answers to the recorded specifications; nothing is run on a GPU:
+As a program it records the results of a Python's vLLM for the specifications, without a GPU:
 
     python tests/kv_specifications.py PYTHON            add or replace the answers of that release
-    python tests/kv_specifications.py --draw            draw the specifications anew (all answers are dropped)
-    PYTHON tests/kv_specifications.py --answer < FILE   what a Python with vLLM says, as JSON
+    python tests/kv_specifications.py --draw            draw new specifications (drops all results)
+    PYTHON tests/kv_specifications.py --answer < FILE   results of a Python with vLLM, as JSON
 
-With `--answer` nothing but vLLM and the standard library is imported.
+With `--answer` only vLLM and the standard library are imported.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SEED = 7
 MIXES = 300
 MODELS = 120
 _NAMED = 656
-"""Bytes of a token in the packed form that has a name of its own."""
+"""Bytes of a token in the named packed form."""
 
 Specification = dict[str, Any]
 """`forms`: layers as fields of KvLayer; `stages`: of each pipeline stage its layers in order, as indices of forms;
-`demand`: fields of Demand; `available`: bytes of each stage; `kind`: what was drawn."""
+`demand`: fields of Demand; `available`: bytes of each stage; `kind`: kind of the draw."""
 Answer = dict[str, Any]
-"""`groups` (layers of each, sorted), `blocks`, `tokens`, `concurrency`; or `short`, where the start's check finds too
-little, the longest context that it names (null: none); or `refused` (another error); or `unknown` (the release lacks
+"""`groups` (layers of each, sorted), `blocks`, `tokens`, `concurrency`; or `short` if the startup check fails: the
+longest context in its message (null: none); or `refused` (another error); or `unknown` (the release lacks
 such a form)."""
 
 
@@ -249,7 +249,7 @@ def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
 
 
 def _told(form: Any) -> dict[str, Any]:
-    """A layer's fields that differ from what they are where nothing is said."""
+    """A layer's fields with other values than the defaults."""
     told = {each.name: getattr(form, each.name) for each in dataclasses.fields(form)}
     kept = {name: value for name, value in told.items() if name in ("kind", "block_tokens") or value}
     return {**kept, "kind": str(form.kind), "value_bytes": form.value_bytes}
@@ -265,10 +265,10 @@ def drawn(seed: int = SEED) -> list[Specification]:
 
 
 def same(mine: Answer, real: Answer, specification: Specification) -> bool:
-    """Whether two answers say the same.
+    """Whether two results are equal.
 
-    Where a start fails for two reasons, releases name the one or the other first; the context that would fit is named
-    by some releases only, and of several stages by the first one that lacks memory.
+    If a launch fails for two reasons, releases report either one; only some print the context that
+    would fit, and of several stages the first one without enough memory.
     """
     if "short" in real and ("short" in mine or "refused" in mine):
         is_told = real["short"] is not None and "short" in mine and len(specification["stages"]) == 1
@@ -276,11 +276,11 @@ def same(mine: Answer, real: Answer, specification: Specification) -> bool:
     return mine == real
 
 
-# ---- our answers
+# ---- our results
 
 
 def ours(specification: Specification, version: str) -> Answer:
-    """What our rules of a release make of a specification."""
+    """The result of our rules for a release."""
     from vllm_runbooks.plan import kv_cache
     from vllm_runbooks.plan.kv_cache import Demand, Kind, KvLayer
 
@@ -310,11 +310,11 @@ def ours(specification: Specification, version: str) -> Answer:
     }
 
 
-# ---- vLLM's answers
+# ---- vLLM's results
 
 
 class _Printed:
-    """Stands where the module's logger is and keeps the numbers of two lines."""
+    """Replaces the module's logger, and stores the numbers of two lines."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -347,7 +347,7 @@ def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
     }
     made = getattr(interface, by_kind[kind], None)
     if made is None and kind in ("latent", "chunked"):
-        # Before these had classes of their own they were told by fields of this one.
+        # Earlier releases had no classes for these, only fields of this one.
         made = interface.FullAttentionSpec
     if made is None:
         return None
@@ -370,12 +370,12 @@ def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
         "indexes_kv_by_block_stride": form.get("can_pad", False),
     }
     if form.get("token_bytes"):
-        # Packed forms were told by the dtype's name, later by the bytes themselves.
+        # Packed forms were marked by the dtype's name, later by the bytes.
         given |= {"cache_dtype_str": "fp8_ds_mla", "state_content_bytes": form["token_bytes"]}
         if "state_content_bytes" not in names and (form["token_bytes"] != _NAMED or "cache_dtype_str" not in names):
             return None
     elif kind == "latent":
-        # The indexer's cache has no dtype of its own name.
+        # The indexer's cache has no separate dtype name.
         given["cache_dtype_str"] = None if form["key_size"] == 132 else "auto"
     if kind != "latent":
         given["head_size_v"] = form.get("value_size") or form["key_size"]
@@ -387,7 +387,7 @@ def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
 
 
 def _speculation(retained: int) -> Any:
-    """Several speculative modules that want so many tokens behind a window."""
+    """Speculative modules that need this many tokens after a window."""
     return SimpleNamespace(
         method="mtp",
         num_speculative_tokens=retained + 1,
@@ -398,7 +398,7 @@ def _speculation(retained: int) -> Any:
 
 
 def _real_config(demand: Mapping[str, Any], block_tokens: int, layout: Any) -> Any:
-    """What vLLM's planning code reads of its configuration."""
+    """The parts of a configuration that vLLM's planning code reads."""
     length, batched, encoder = demand["max_model_len"], demand["batched_tokens"], demand["encoder_tokens"]
     retained = demand.get("retained_tokens", 0)
     return SimpleNamespace(
@@ -440,7 +440,7 @@ def _real_config(demand: Mapping[str, Any], block_tokens: int, layout: Any) -> A
 
 
 def _module(name: str) -> Any:
-    """A module, where there is one of that name."""
+    """A module of this name, if any."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -504,14 +504,14 @@ class _Release:
         return {
             "groups": sorted(sum(map(len, names)) for names in zip(*grouped, strict=True)),
             "blocks": plans[0].num_blocks,
-            # Where each rank prints its own line, the poorest one's is what holds.
+            # If each rank prints its own line, the smallest one applies.
             "tokens": min(printed.tokens),
             "concurrency": min(printed.concurrency),
         }
 
 
 def _answers() -> None:
-    """Read specifications from standard input, write the release and its answers."""
+    """Read specifications from standard input, write the release and its results."""
     logging.disable(logging.CRITICAL)
     out, sys.stdout = sys.stdout, sys.stderr
     specifications = json.load(sys.stdin)
@@ -523,7 +523,7 @@ def _answers() -> None:
 def ask(
     python: str, specifications: Sequence[Specification], environment: dict[str, str] | None = None
 ) -> tuple[str, list[Answer]]:
-    """The release of the vLLM of a Python, and its answers."""
+    """The release of a Python's vLLM, and its results."""
     done = subprocess.run(
         [python, __file__, "--answer"],
         input=json.dumps(specifications),
@@ -540,7 +540,7 @@ def ask(
 
 
 def recorded() -> tuple[list[Specification], dict[str, list[Answer]]]:
-    """The recorded specifications, and by release the answers."""
+    """The recorded specifications, and the results by release."""
     found = json.loads(lzma.decompress(RECORDED.read_bytes()))
     return found["specifications"], found["answers"]
 

@@ -1,4 +1,4 @@
-"""Starts that printed their memory (`measured_starts.yaml`), planned: by how much the planner is off.
+"""Errors of the planner for launches with printed memory (`measured_starts.yaml`).
 
 python tests/measured.py          prints the tables
 python tests/measured.py --docs   writes them into docs/planning.md
@@ -33,7 +33,7 @@ _STEPS = (0.005, 0.01, 0.02, 0.05)
 
 @cache
 def catalog() -> specs.Specs:
-    """Models and cards."""
+    """Models and GPUs."""
     return specs.load(spec_files.compile_specs)
 
 
@@ -45,7 +45,7 @@ def model(name: str) -> PlannedModel:
 
 
 def device(name: str, *, total_gib: float | None = None, fabric: str | None = None, node: str | None = None) -> Device:
-    """A card of the catalog, with the memory that was printed where it is given."""
+    """A GPU of the catalog, with the printed memory if given."""
     gpu = catalog().gpu(name)
     total = None
     if total_gib is not None:
@@ -64,7 +64,7 @@ def settled(
     environment: Mapping[str, str] | None = None,
     context: str = "serve",
 ) -> LaunchSettings:
-    """A start's settings, on a card of the catalog or on one that is not known."""
+    """A launch's settings, on a GPU of the catalog or on an unknown one."""
     told: dict[str, Any] = {}
     if card is not None:
         gpu = catalog().gpu(card)
@@ -74,7 +74,7 @@ def settled(
 
 @dataclass(frozen=True)
 class Start:
-    """One start, as `measured_starts.yaml` has it."""
+    """One launch of `measured_starts.yaml`."""
 
     id: str
     model: str
@@ -100,7 +100,7 @@ class Start:
 
     @cached_property
     def budget(self) -> Budget:
-        """What the planner says of it, from what was given alone."""
+        """The planned budget, from given facts only."""
         settings = settled(
             self.subject, self.release, self.options, self.card, environment=self.environment, context=self.context
         )
@@ -114,14 +114,14 @@ class Start:
 
     @property
     def weights(self) -> Band | None:
-        """On the fullest card."""
+        """On the GPU with the most."""
         bands = [term.band for rank in self.budget.ranks for term in rank.terms if term.name == "weights"]
         known = [band for band in bands if band is not None]
         return max(known, key=lambda band: band.expected) if len(known) == len(bands) else None
 
     @property
     def cache(self) -> Band | None:
-        """What is left for the cache on the poorest card."""
+        """The remaining memory for the cache on the smallest GPU."""
         found = self.budget.available
         return None if found is None else Band(*(min(side) for side in found))
 
@@ -147,7 +147,7 @@ class Start:
 
     @property
     def blocks(self) -> int | None:
-        """Blocks that the printed memory holds, or that are printed where it is not."""
+        """Blocks of the printed memory, or printed ones if it is missing."""
         if self.pool is None or not self.counted:
             return None
         if self.counted == "kv_gib":
@@ -204,18 +204,18 @@ def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
 
 
 def weights() -> list[Off]:
-    """What "Model loading took" prints, from the configuration."""
+    """The printed "Model loading took", planned from the configuration."""
     return [off for start in starts() for off in _memory(start, "weights_gib", start.weights)]
 
 
 def caches() -> list[Off]:
-    """Memory for the cache, from the configuration and the card's total, where that is printed or a seed's."""
+    """Cache memory from the configuration and the GPU's total, printed or of a seed."""
     known = [start for start in starts() if start.total_gib is not None or start.is_recorded]
     return [off for start in known for off in _memory(start, "kv_gib", start.cache)]
 
 
 def counts() -> list[Off]:
-    """Tokens, blocks and requests that the printed memory holds; requests of the printed tokens where it is not."""
+    """Tokens, blocks and requests of the printed memory, or requests of the printed tokens."""
     found = []
     for start in starts():
         if start.pool is None or start.blocks is None:
@@ -287,7 +287,7 @@ def _eras() -> str:
 
 
 def _unknown() -> str:
-    """Which models of the catalog have a term that is not known."""
+    """Models of the catalog with an unknown term."""
     whole = [name for name in catalog().texts if not catalog().file(name).is_partial]
     card = device("H100-80GB")
     why: dict[str, set[str]] = {}

@@ -1,11 +1,11 @@
-"""Try mutants in forks of a process that has imported the code and collected the tests, by the tests that reach them.
+"""Try mutants in forks of a process with imported code and collected tests, by the tests that reach them.
 
 python tests/mutant_screen.py ORDERS PYTEST_ARGUMENT ...     run by `mutants`, in its copy of the project
 
 Each line of ORDERS is a mutant: its number, the module's path, the module's changed source and the changed lines. A
-line of JSON is printed for each that a test notices; about the others nothing is known, as a cache that was filled
-before may hide them, and what runs at import cannot be changed here. The first line reports how many tests ran, and
-those that take no part because they fail under tracing.
+line of JSON is printed for each killed one; the others are undecided, as a filled cache may hide
+them, and code that runs at import cannot be changed here. The first line has the number of tests, and
+those excluded because they fail under tracing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:
-    """The outermost functions of a module's code, those of classes too."""
+    """The outermost functions of a module's code, including those of classes."""
     for each in _inner(code):
         if each.co_flags & _IS_FUNCTION:
             yield each
@@ -55,7 +55,7 @@ def _functions(code: CodeType) -> Iterator[CodeType]:
 
 
 def _around(code: CodeType) -> Any:
-    """All of a module's code but the insides of its functions."""
+    """A module's code without the bodies of its functions."""
     rest = [
         (_around(each) if not each.co_flags & _IS_FUNCTION else None) if isinstance(each, CodeType) else repr(each)
         for each in code.co_consts
@@ -64,7 +64,7 @@ def _around(code: CodeType) -> Any:
 
 
 def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType, CodeType]]:
-    """The functions that differ, as they were and as they are; none where more than functions differs."""
+    """The changed functions, before and after; none if other code differs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # a mutant may compare with `is`
         old, new = compile(before, path, "exec"), compile(after, path, "exec")
@@ -74,7 +74,7 @@ def changed_functions(path: str, before: str, after: str) -> list[tuple[CodeType
 
 
 def _in_fork(work: Callable[[], int]) -> int:
-    """The status that some work ends with in a process of its own."""
+    """The exit status of this work in a forked process."""
     child = os.fork()
     if child == 0:
         status = 99
@@ -98,7 +98,7 @@ class Screen:
         self.seconds: dict[str, float] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Trace the tests in a fork, then try each mutant in one of its own."""
+        """Trace the tests in a fork, then try each mutant in a separate one."""
         gc.collect()
         gc.freeze()
         with tempfile.NamedTemporaryFile() as kept:
@@ -158,10 +158,10 @@ def _fails(item: pytest.Item, following: pytest.Item | None) -> bool:
 
 
 def _swap(new: dict[_Place, CodeType]) -> None:
-    """Give functions other code, and have forgotten what they answered before.
+    """Replace the code of functions, and clear their caches.
 
     Raises:
-        LookupError: There is none of them.
+        LookupError: None of them exists.
     """
     gc.unfreeze()
     found = 0

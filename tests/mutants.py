@@ -1,13 +1,13 @@
-"""Break the core on purpose and see whether its tests notice.
+"""Change the core on purpose to check whether its tests fail.
 
-python tests/mutants.py --sample 500 --jobs 2 -o results.jsonl     tries a seeded sample, goes on where it stopped
+python tests/mutants.py --sample 500 --jobs 2 -o results.jsonl     tries a seeded sample, resumes
 python tests/mutants.py --report results.jsonl                     the score by module, and each survivor's difference
 
-Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
-each. A mutant is killed when a test fails or runs five times as long as it should: the default tests that run its
-line, in forks of one process; then those of its package's slow tests; then, in a process of its own, the default tests
-of its package, those that name its module and those of every module. Left out is what does not run: annotations and
-caches.
+Places are drawn evenly from all places of the core that an operator of cosmic-ray can change, with one
+change at each. A mutant is killed when a test fails or takes five times its usual time: the default
+tests that run its line, in forks of one process; then the slow tests of its package; then, in a separate
+process, the default tests of its package, those that name its module and those of every module.
+Annotations and caches, which do not run, are excluded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CACHES = {"cache", "lru_cache", "cached_property"}
 _PAGE = ROOT / "docs" / "measurements.md"
 _BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end of mutants -->"
 _OF_ALL = "tests/core/test_frozen.py"
-"""Tests of what is defined in whichever module."""
+"""Tests for definitions in any module."""
 _PATIENCE = 5
 """How many times as long as unchanged code a mutant's tests may take."""
 
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One of the changes at a place, as cosmic-ray counts them."""
+    """One of the changes at a place, as counted by cosmic-ray."""
 
     operator: str
     arguments: tuple[tuple[str, Any], ...]
@@ -71,7 +71,7 @@ class Change(NamedTuple):
 
 
 def core() -> list[Path]:
-    """The core's modules: those that run anywhere, as they reach no process, socket, device or library."""
+    """The modules of the core, which use no process, socket, device or library."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["name"] == _HOST)
     graph = grimp.build_graph("vllm_runbooks", include_external_packages=True)
@@ -157,7 +157,7 @@ def mutated(source: str, change: Change) -> str:
 
 
 def tests_of(module: str) -> list[str]:
-    """Files of tests in the folder of a module's package, then those that name the module."""
+    """Test files in the folder of a module's package, then those that name the module."""
     package, name = module.partition("/")[0], Path(module).stem
     dotted = ".".join(Path("vllm_runbooks", module).with_suffix("").parts).removesuffix(".__init__")
     parent = dotted.rpartition(".")[0]
@@ -204,7 +204,7 @@ class Bench:
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, "utf-8")
-        # Compiled code is told from stale by whole seconds: each writing gets a second of its own.
+        # Python compares compiled code by whole seconds: each write advances the time.
         self.written += 2 * 10**9
         os.utime(path, ns=(self.written, self.written))
 
@@ -230,7 +230,7 @@ class Bench:
         return {line["number"] for line in told[1:]}
 
     def seconds(self, files: Sequence[str]) -> float:
-        """What the default tests of some files take.
+        """Duration of the default tests of some files.
 
         Raises:
             OwnTestsFailError: The unchanged code fails one of them.
@@ -253,7 +253,7 @@ class Bench:
                 return True
 
     def is_killed(self, mutant: Mutant, files: Sequence[str], limit: float) -> bool:
-        """Whether a default test notices, in a process of its own that imports the mutant."""
+        """Whether a default test fails, in a separate process that imports the mutant."""
         path = self.path(mutant.place.module)
         unchanged = path.read_text("utf-8")
         self._write(path, mutant.source)
@@ -264,7 +264,7 @@ class Bench:
 
 
 class OwnTestsFailError(Exception):
-    """Unchanged code fails its own tests, so that nothing can be told from them."""
+    """The unchanged code fails its own tests, so mutants cannot be tested."""
 
 
 class Mutant(NamedTuple):
@@ -274,7 +274,7 @@ class Mutant(NamedTuple):
     change: Change
     source: str
     lines: tuple[int, int]
-    """First line of the statement that it changes, and the line behind."""
+    """First line of the changed statement, and the line after it."""
     difference: str
 
 
@@ -314,7 +314,7 @@ def _tried(bench: Bench, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bo
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
-    """Try some, a line of JSON for each mutant; what the file holds already is not tried again."""
+    """Try some, and write a line of JSON for each mutant; those in the file are skipped."""
     done = {(r["module"], tuple(r["start"]), r["operator"], r["occurrence"]) for r in _results(out)}
     mutants = [
         mutant

@@ -1,10 +1,11 @@
-"""Hosts that are network namespaces of this one: a bridge in a namespace of its own, an address on it for each.
+"""Hosts as network namespaces: a bridge in a separate namespace, with an address for each.
 
-    python tests/namespaces.py run COUNT -- COMMAND…    the hosts are there while the command runs
+    python tests/namespaces.py run COUNT -- COMMAND…    the hosts exist while the command runs
 
 Each host has `v0` with 10.77.N.1 and so on on the bridge, and `mgmt0` with 192.168.K.10, which leads nowhere. A ring
-has a number of its own, so several can be there at once. Whatever ends this process, even SIGKILL, ends the ring: a
-guard beside it hears the end of a pipe, ends what runs in the namespaces (`ip netns pids`), and removes them.
+has a unique number, so several can exist concurrently. Any end of this process, even SIGKILL, ends
+the ring: a supervisor reads the end of a pipe, ends all processes in the namespaces
+(`ip netns pids`), and removes them.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Ring:
     def start(
         self, host: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None, **options: Any
     ) -> subprocess.Popen[Any]:
-        """Start a command on a host, in a session of its own."""
+        """Start a command on a host, in a separate session."""
         process = subprocess.Popen([*self.into(host, environment), *command], start_new_session=True, **options)
         self._started.append(process)
         return process
@@ -133,7 +134,7 @@ class Ring:
                 process.wait(5)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
         self.end()
         _remove((self.switch, *self.hosts))
         if self._guard.stdin is not None:
@@ -154,7 +155,7 @@ def _switch(number: int) -> str:
 
 
 def _taken() -> int:
-    """The number of a ring that nobody else has: its switch is there from now on.
+    """A free number of a ring, reserved by creating its switch.
 
     Raises:
         RuntimeError: none is free.
@@ -172,7 +173,7 @@ def _pids(host: str) -> list[int]:
 
 
 def _end_all(hosts: Sequence[str], patience_s: float = 3.0) -> None:
-    """End what runs in these namespaces: asked, and killed."""
+    """End all processes in these namespaces: terminate, then kill."""
     ends_at = time.monotonic() + scaled(patience_s)
     number = signal.SIGTERM
     while True:

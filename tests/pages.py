@@ -1,4 +1,4 @@
-"""Pages of the documentation that hold a part written by a program, between two markers."""
+"""Documentation pages with a generated part between two markers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def write_between(page: Path, begin: str, end: str, body: str) -> None:
-    """Replace what stands between the markers of a page.
+    """Replace the text between the markers of a page.
 
     Raises:
-        ValueError: It has no such markers.
+        ValueError: It lacks these markers.
     """
     text, count = re.subn(
         f"{re.escape(begin)}.*{re.escape(end)}",

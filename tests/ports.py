@@ -1,4 +1,4 @@
-"""Ports that tests give to servers which they start later."""
+"""Ports for servers that tests start later."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def in_one_test(
 
 
 def run_checks(module: Mapping[str, Any], parameter: str, value: object) -> None:
-    """Call all functions of a test module that have this parameter alone; the error lists those that fail."""
+    """Call all functions of a test module with only this parameter; the error lists failures."""
     functions = [each for each in module.values() if inspect.isfunction(each) and each.__module__ == module["__name__"]]
     checks = [each for each in functions if list(inspect.signature(each).parameters) == [parameter]]
 
@@ -114,7 +114,7 @@ def _row(row: object, width: int) -> _Row:
 
 
 def _labels(rows: Sequence[_Row], ids: _Ids) -> list[str]:
-    """Label of each row: its number from 0, and its id, the given one, or its values."""
+    """Label of each row: its number from 0, and its id or values."""
     if ids is None:
         names = [row_id or f"{values!r:.{_MAX_LABEL_CHARS}}" for row_id, values in rows]
     elif callable(ids):

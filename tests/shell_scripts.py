@@ -1,11 +1,11 @@
 """Seeded scripts for comparing our reading with real bash, and the comparison itself.
 
-Programs are stand-ins that write their arguments and chosen variables to a file. Kinds of scripts: built from the
-grammar (every feature of the reader), launch scripts as people write them, scripts by the productions of what people
-write in them, and soups of tokens that mostly fail.
+Programs are fakes that write their arguments and chosen variables to a file. Kinds of scripts: built
+from the grammar (every feature of the reader), typical launch scripts, scripts by productions of
+typical launch scripts, and random tokens that mostly fail.
 """
 
-# ruff: noqa: E501 - a script stays on one line, as it is thrown together
+# ruff: noqa: E501 - a script stays on one line, as it is generated
 from __future__ import annotations
 
 import contextlib
@@ -42,7 +42,7 @@ STAND_IN = """#!/bin/sh
 printf '%s\\0' "$#" "${{0##*/}}" "$@" {environment} >> "$RECORD"
 """
 SECONDS = 3
-"""How long a script may run, and how much time of a processor each of its processes may take."""
+"""Timeout of a script, and the processor time of each of its processes."""
 UNSET = "\x01"
 HOME = "/home/user"
 ALLOWED = (
@@ -54,14 +54,14 @@ ALLOWED = (
 
 
 class Run(NamedTuple):
-    """One program that ran: its arguments and what it found exported."""
+    """One program that ran: its arguments and its environment."""
 
     words: tuple[str | None, ...]
     exported: tuple[str | None, ...]
 
 
 class Bash:
-    """Runs scripts in bash with stand-ins for all programs."""
+    """Runs scripts in bash with fakes for all programs."""
 
     def __init__(self, folder: Path) -> None:
         self.programs = folder / "bin"
@@ -96,7 +96,7 @@ class Bash:
         self.record.write_bytes(b"")
         path = self.place.parent / "script.sh"
         path.write_text(script, "utf-8", newline="")
-        # `timeout` ends the whole group also when we are gone by then; what is left in the background ends by its limit.
+        # `timeout` ends the whole group even without us; background processes end at their limit.
         with subprocess.Popen(
             ["/usr/bin/timeout", "--signal=KILL", str(SECONDS), "/usr/bin/bash", str(path)],
             cwd=self.place, env=self.environment, stdin=subprocess.DEVNULL,
@@ -106,7 +106,7 @@ class Bash:
                 if running.wait() == -signal.SIGKILL:
                     return None
                 for _ in range(200):
-                    # What it left in the background is done when its group is gone.
+                    # Background processes have finished when their group has ended.
                     os.killpg(running.pid, 0)
                     time.sleep(0.005)
             except ProcessLookupError:
@@ -132,18 +132,18 @@ class Bash:
             ["/usr/bin/bash", "-n"], input=script.encode(), capture_output=True, check=False, env=self.environment,
             timeout=SECONDS,
         )  # fmt: skip
-        # An error in [[ ]] is told, but not in the status.
+        # An error in [[ ]] is printed, but not in the status.
         return done.returncode == 0 and not any(told in done.stderr for told in (b"expected", b"syntax error"))
 
 
 def stop(group: int) -> None:
-    """End the processes of a group that a script has started, where any are left."""
+    """End the remaining processes of a script's group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 def ours(script: str) -> list[shell.Invocation]:
-    """The programs that we say bash runs."""
+    """The programs that bash runs according to us."""
     read = shell.read(Excerpt.whole(script), known={"HOME": HOME})
     return [
         invocation
@@ -199,7 +199,7 @@ def compare(script: str, runs: list[Run]) -> tuple[list[Difference], int, int]:
 def aligned(
     said: list[shell.Invocation], runs: list[Run], *, loose: bool
 ) -> tuple[list[tuple[shell.Invocation, Run]], list[Difference]]:
-    """Which of ours is which of bash's, in order; one of which something cannot be known may also not have run."""
+    """Which of ours is which of bash's, in order; an uncertain one may not have run."""
     after: list[dict[int, int | None]] = [{0: None}]
     doubtful = False
     for invocation in said:
@@ -228,7 +228,7 @@ def aligned(
 
 
 def in_our_order(said: list[shell.Invocation], runs: list[Run]) -> list[Run]:
-    """What ran in the background comes in any order: put it into ours."""
+    """Background programs run in any order: sort them into ours."""
     left, ordered = list(runs), []
     places: list[shell.Invocation | Run] = []
     for invocation in said:
@@ -250,7 +250,7 @@ def in_our_order(said: list[shell.Invocation], runs: list[Run]) -> list[Run]:
 
 
 def finds(invocation: shell.Invocation, run: Run) -> bool:
-    """Whether what a program found exported is what we say is exported to it."""
+    """Whether a program's environment is the one that we predict."""
     told = invocation.environment
     return all(
         (name in told and told[name] in (None, value)) or (name not in told and value is None)
@@ -259,7 +259,7 @@ def finds(invocation: shell.Invocation, run: Run) -> bool:
 
 
 def fits(words: tuple[shell.Word, ...], run: tuple[str | None, ...]) -> bool:
-    """Whether words may be what ran: one that cannot be known may be any number of arguments where it is not quoted."""
+    """Whether words match a run: an unquoted unknown word may be any number of arguments."""
     places = {0}
     for word in words:
         if word.value is not None:
@@ -364,7 +364,8 @@ class Grammar:
         lines.append("wait")
         end = "" if self.often(0.1) else "\n"
         text = re.sub(r"\$+(\$|(?=\(x\)))", r"\1", "\n".join(lines) + end).replace("[*]^^", "[*]")
-        # A comment hides what goes on behind it: the rest, on lines of its own, would run whatever it begins with.
+        # A comment hides the continuation after it: as separate lines it would run as another
+        # command.
         return re.sub(r"  # a comment with 'quotes(?=.)", "", text)
 
     def name(self) -> str:
@@ -701,7 +702,7 @@ BREAKS = (
 
 
 class Launch:
-    """Scripts that start servers, with what goes wrong in them."""
+    """Launch scripts with typical mistakes."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
@@ -843,7 +844,7 @@ def launch(seed: int) -> Iterator[str]:
         yield made.script()
 
 
-# Scripts by productions: the habits of those who write launch scripts
+# Scripts by grammar productions: typical launch scripts
 
 PRODUCTIONS: dict[str, tuple[str, ...]] = {
     "script": ("<head>\n<settings>\n<lines>\n<lines>\n<lines>\nwait\n",),
@@ -923,7 +924,7 @@ PRODUCTIONS: dict[str, tuple[str, ...]] = {
         "OPTIND=1; while getopts 'p:vm:' o -p 80 -vm <plain> rest; do case $o in p) vllm p $OPTARG;; v) vllm v;; m) vllm m \"$OPTARG\";; esac; done; vllm $OPTIND", 'o() { local OPTIND=1 c; while getopts ":a:b" c; do case $c in a) vllm a "$OPTARG";; \\?) vllm bad "$OPTARG";; :) vllm want $OPTARG;; *) vllm $c;; esac; done; shift $((OPTIND - 1)); vllm "$@"; }; o -b -a <word> <word>; o -c; o -a',
     ),
 }  # fmt: skip
-"""What each `<name>` in a script may become."""
+"""Possible values of each `<name>` in a script."""
 
 
 def habits(seed: int) -> Iterator[str]:
@@ -958,7 +959,7 @@ def soup(seed: int) -> Iterator[str]:
 
 
 def mutated(seed: int) -> Iterator[str]:
-    """Launch scripts and scripts from the grammar with signs taken out, put in and exchanged, without end."""
+    """Endless scripts with characters removed, inserted and exchanged."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     sources = (grammar(seed), launch(seed))
     signs = "'\"`\\$(){}[];&|<>#\n \t=!*?~-a1,:%+"

@@ -1,11 +1,11 @@
-"""Stands in for the Python of the open parts at the border of the program under test; JSON in STAND_IN_PARTS says how.
+"""Fakes the Python of the open tools; JSON in STAND_IN_PARTS gives its behavior.
 
-    {"lacks": [NAME]}                    what is not installed
-    {"quantise": DO, "evaluate": DO}     what its programs do, in place of what they are for:
+    {"lacks": [NAME]}                    missing packages
+    {"quantise": DO, "evaluate": DO}     behavior of its programs:
         {"sleep": S}   {"grow": MIB}   {"exit": STATUS, "says": LINE}   {"leaves": []}   {"kill": TITLE}
-    {"right": {"float": N, "quantised": N}}     how many of the questions are answered right
+    {"right": {"float": N, "quantised": N}}     numbers of correct answers
 
-A model is quantised by copying its weights, and a report is of the form that EvalScope 1.14.1 writes.
+A model is quantized by copying its weights, and a report has the format of EvalScope 1.14.1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARK = "vllm-runbooks quantiser: "
 
 
 def _do(told: dict[str, Any]) -> None:
-    """What is done in place of what was asked for."""
+    """Run this behavior instead of the program."""
     if "grow" in told:
         held = bytearray(os.urandom(1 << 20) * told["grow"])
         time.sleep(60)

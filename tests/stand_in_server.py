@@ -1,16 +1,16 @@
-"""Stands in for `vllm serve` at the border of the program under test: prints recorded lines, answers as a server does.
+"""Fakes `vllm serve`: prints recorded lines, answers requests.
 
-What it does is a list of steps, JSON in the variable STAND_IN; the n-th start of several takes the n-th list:
+Its steps are a JSON list in the variable STAND_IN; the n-th launch of several uses the n-th list:
 
     {"print": FILE, "until": WORDS, "from": WORDS, "every": S}   lines of a file
     {"sleep": S}   {"work": S}   {"exit": STATUS}   {"die": SIGNAL}
-    {"kill": FILE}                                               ends the process whose number is in it
-    {"child": TITLE, "session": true, "works": false}            a process below it
-    {"serve": {PATH: [STATUS, BODY]}}                            an HTTP server; what is not named answers as vLLM does
-    {"hold": true}                                               goes on until a signal comes
+    {"kill": FILE}                                               ends the process with the number in it
+    {"child": TITLE, "session": true, "works": false}            a child process
+    {"serve": {PATH: [STATUS, BODY]}}                            an HTTP server; other paths answer as vLLM does
+    {"hold": true}                                               runs until a signal arrives
 
-As `vllm bench serve` it sends so many requests and writes what it measured. In STAND_IN_BENCH, {"bench": STATUS} fails,
-{"waits": S} waits first, and {"wants_key": KEY} is the key that it has to be given.
+As `vllm bench serve` it sends the requests and writes the measurements. In STAND_IN_BENCH,
+{"bench": STATUS} fails, {"waits": S} waits first, and {"wants_key": KEY} is the required key.
 """
 
 from __future__ import annotations

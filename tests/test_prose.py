@@ -1,4 +1,4 @@
-"""What a person reads has none of the phrases of `prose.yaml`: README, docs, catalog, runbooks, messages."""
+"""Text for people avoids the phrases of `prose.yaml`: README, docs, catalog, runbooks, messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def of_markdown(path: Path) -> Iterator[Passage]:
 
 
 def of_notebook(path: Path) -> Iterator[Passage]:
-    """Markdown, and the strings and comments of code, which become the titles of what is shown."""
+    """Markdown, and the strings and comments of code, which become titles of the output."""
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         for number, line in enumerate(cell["source"], 1):
             shown = line if cell["cell_type"] == "markdown" else " ".join(re.findall(r'"[^"]*"|# .*', line))
@@ -120,7 +120,7 @@ def test_nothing_that_a_person_reads_has_a_phrase_of_the_list(kind: str) -> None
 
 
 def test_a_phrase_is_found_in_prose_and_not_in_code() -> None:
-    """A word within a word, an option or code is none."""
+    """A part of a word, an option or code does not count."""
     said = [
         pattern for pattern, _ in PHRASES if pattern.search(_CODE.sub("` `", "One ways out; see `told` and --beside."))
     ]

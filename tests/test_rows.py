@@ -41,7 +41,7 @@ def test_ids_name_rows_as_parametrize_has_them() -> None:
 
 
 def test_empty_tables_and_marked_rows_are_rejected() -> None:
-    """An empty table is no success, and a mark of one row would have no effect."""
+    """An empty table cannot pass, and a mark on one row would have no effect."""
 
     @in_one_test("text", [])
     def test(text: str) -> None:
@@ -55,8 +55,8 @@ def test_empty_tables_and_marked_rows_are_rejected() -> None:
         in_one_test("a, b", [("only",)])
 
 
-def test_skipped_and_failed_rows_are_told_apart() -> None:
-    """A skip hides no failure, `pytest.fail` names its row, and a test of skips alone is skipped."""
+def test_skipped_and_failed_rows_are_distinguished() -> None:
+    """Failures precede skips, `pytest.fail` names its row, and only skips mean a skip."""
 
     @in_one_test("word", ["fail", "skip", "pass"])
     def test(word: str) -> None:
@@ -76,7 +76,7 @@ def test_skipped_and_failed_rows_are_told_apart() -> None:
 
 
 def test_all_but_the_first_rows_are_full() -> None:
-    """Values, tuples and `pytest.param` stay what they are."""
+    """Values, tuples and `pytest.param` are unchanged."""
     rows = rest_full([("a", 1), pytest.param("b", 2, id="second"), ("c", 3)], 1)
 
     assert rows[0] == ("a", 1)

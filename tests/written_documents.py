@@ -1,9 +1,10 @@
-"""Texts of every format that starts vLLM in, each with all that is written there, as the file has it.
+"""Texts of every format that launches vLLM, each with all of its parts as in the file.
 
-A start is a line with its kind, entry and language, and what is certain of it; below it, from `name` to `container`,
-where it stands: the part of the text, and behind ` = ` the value where it is another (`?`: not known). A setting has
-its value behind ` : `, an argument of a call too; ‖ ends a pair of a container. `at` has the characters of the file
-that a word's stand for, where these are others. ⏎ is a line end. What a page has besides its starts stands behind `-`.
+A launch is a line with its kind, entry point and language, and its certain facts; below it, from
+`name` to `container`, its places: the part of the text, and after ` = ` the value if it differs
+(`?`: unknown). A setting has its value after ` : `, and so has an argument of a call; ‖ ends a pair of
+a container. `at` has the characters of the file for those of a word, if they differ. ⏎ is a line end.
+Other parts of a page follow `-`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Starts of vLLM in every form, and what a change of each replaces in them.
+"""Launches of vLLM in every format, and the replacements of a change in each.
 
-A replacement is written `before[old→new]behind`, with up to nine characters on either side and ⏎ for a line end. Each
-was read against its text: what is not replaced stays as it was written, and the new word is quoted as its form wants.
+A replacement is written `before[old→new]behind`, with up to nine characters on either side and ⏎ for a
+line end. Each was reviewed: other text is unchanged, and the new word is quoted for its format.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def test_a_good_symptom_is_read(tmp_path: Path) -> None:
         ("title: Another", "---\ntitle: Another", "2:1: not YAML: "),
     ],
 )
-def test_what_is_wrong_is_named_by_file_line_and_field(tmp_path: Path, old: str, new: str, said: str | None) -> None:
+def test_errors_are_reported_by_file_line_and_field(tmp_path: Path, old: str, new: str, said: str | None) -> None:
     """One line each, beginning with the place."""
     assert GOOD.count(old) == 1
     path = write(tmp_path, GOOD.replace(old, new))
@@ -201,15 +201,15 @@ def test_what_is_wrong_is_named_by_file_line_and_field(tmp_path: Path, old: str,
         ("a: .nan\n", ":1: a: is not a known field"),
     ],
 )
-def test_files_that_are_no_symptom_at_all(tmp_path: Path, text: str | bytes, said: str) -> None:
-    """Each is refused with its place."""
+def test_other_files_than_symptoms(tmp_path: Path, text: str | bytes, said: str) -> None:
+    """Each is rejected with its place."""
     found = problems(write(tmp_path, text))
 
     assert any(line.startswith(f"port.in_use.mine.yaml{said}") for line in found), found
 
 
-def test_what_the_engine_only_warns_of_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning of `re` says that a later Python may read the pattern differently."""
+def test_a_warning_of_the_engine_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`re` warns if a later Python may read the pattern differently."""
     monkeypatch.setattr(scan, "faults", lambda _: warnings.warn("Possible nested set", FutureWarning, stacklevel=1))
 
     assert problems(write(tmp_path, GOOD))[0] == (
@@ -247,8 +247,8 @@ def test_an_id_is_a_known_class_and_a_hint_a_known_group(
         assert problems(path)[0].startswith(f"{id_}.yaml:1: {said}")
 
 
-def test_a_folder_of_ones_own_may_add_words_and_patterns(tmp_path: Path) -> None:
-    """Beside its symptoms/: classes, captures, and shared patterns with several wordings."""
+def test_your_own_folder_may_add_classes_and_patterns(tmp_path: Path) -> None:
+    """Next to its symptoms/: classes, captures, and shared patterns with several wordings."""
     (tmp_path / "classes.yaml").write_text("lunch.late: It is late.\n")
     (tmp_path / "captures.yaml").write_text("dish: What was eaten.\n")
     (tmp_path / "patterns.yaml").write_text(
@@ -349,8 +349,8 @@ def test_broken_cases_are_named(tmp_path: Path, old: str, new: str, said: str) -
     assert [line for line in found if line.startswith(f"case/case.yaml:{said}")], found
 
 
-def test_a_good_case_is_read(tmp_path: Path) -> None:
-    """`class` is a word that Python keeps for itself; in the file it is written plainly."""
+def test_a_valid_case_is_read(tmp_path: Path) -> None:
+    """`class` is a Python keyword, but a plain key in the file."""
     (tmp_path / "startup.log").write_text("x")
     (tmp_path / "case.yaml").write_text(CASE + "  captures: {class: 'x'}\n")
     read = case_files.read_case(tmp_path / "case.yaml")
@@ -509,6 +509,6 @@ def test_shared_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["models/Qwen/Qwen3-4B.yaml", "gpus.yaml", "fits.yaml", "architectures.yaml", "defaults.yaml"]
 )
-def test_a_file_of_specifications_is_checked_alone(name: str) -> None:
-    """A model or a table of facts is judged as what its place says it is, not as a symptom."""
+def test_a_file_of_specifications_can_be_checked(name: str) -> None:
+    """A model or a table is validated by its folder's schema."""
     authoring.check_file(folders.catalog_dir() / name)

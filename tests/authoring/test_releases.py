@@ -1,4 +1,4 @@
-"""The generator of release data: files between their neighbours, sources read for what no parser tells."""
+"""The generator of release data: files between their neighbours, and facts from sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "
 
 
 def _told(folder: Path) -> dict[str, dict[str, Any]]:
-    """All records of each release of a folder."""
+    """All records of each release in a folder."""
     state: dict[str, Any] = {}
     told = {}
     for _, version, path in options.files(folder):
@@ -31,7 +31,7 @@ def _told(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_release_is_stored_between_its_neighbours(tmp_path: Path) -> None:
-    """In whatever order releases are added, each keeps its own records, and the files are the same."""
+    """For any order of adding, each keeps its records, and the files are equal."""
     records = {
         "0.7.0": {"option --a": {}, "option --b": {"type": "int"}},
         "0.8.0": {"option --b": {"type": "float"}, "option --c": {}},
@@ -50,14 +50,14 @@ def test_a_release_is_stored_between_its_neighbours(tmp_path: Path) -> None:
 
 
 def test_adding_a_release_twice_changes_nothing(tmp_path: Path) -> None:
-    """What is stored already is not written again; a change rewrites the file and the one that follows."""
+    """A stored release is not rewritten; a change rewrites its file and the next one."""
     assert releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}}) == ["0.7.0.json"]
     assert releases.write(tmp_path, "0.8.0", MADE, {"option --a": {}}) == ["0.8.0.json"]
     assert releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}}) == []
     assert releases.write(tmp_path, "0.7.0", MADE, {"option --b": {}}) == ["0.7.0.json", "0.8.0.json"]
 
 
-def test_what_the_image_starts_stays_known(tmp_path: Path) -> None:
+def test_the_entry_point_of_the_image_is_kept(tmp_path: Path) -> None:
     """A release that is added again without its Dockerfile keeps it; another release does not take it over."""
     entry = "feature image_entry"
     releases.write(tmp_path, "0.7.0", MADE, {"option --a": {}, entry: "serve"})
@@ -68,8 +68,8 @@ def test_what_the_image_starts_stays_known(tmp_path: Path) -> None:
     assert (again, other) == ({"option --b": {}, entry: "serve"}, {"option --b": {}})
 
 
-def test_only_wordings_that_changed_are_told() -> None:
-    """A line for each that this release brings or loses; the others are counted, and listed where that is asked for."""
+def test_only_changed_wordings_are_listed() -> None:
+    """A line per added or removed one; the others are counted, and listed on request."""
     lone = Reworded("a.c", "Never said")
     changed = (Reworded("a.b", "Hello", is_printed=True), Reworded("a.b", "Bye", is_printed=False))
     added = releases.Added("0.34.0", 1, (), (lone,), changed)
@@ -98,14 +98,14 @@ def test_a_file_has_one_record_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.34", "latest", "0.34.0rc1", "../0.34.0"])
-def test_only_a_release_is_added(version: str, tmp_path: Path) -> None:
-    """A development build or a word is no release."""
+def test_only_a_release_can_be_added(version: str, tmp_path: Path) -> None:
+    """Not a development build, nor a word."""
     with pytest.raises(InputError, match="is not a vLLM release"):
         releases.add(version, Path("python"), folder=tmp_path)
 
 
 def test_a_python_that_cannot_import_the_release_is_named(tmp_path: Path) -> None:
-    """The release's own complaint is told in one line, and nothing is stored."""
+    """Its own error is printed in one line, and nothing is stored."""
     package = tmp_path / "source" / "vllm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("import no_such_module_anywhere\n", encoding="utf-8")
@@ -138,8 +138,8 @@ class EngineArgs:
 """
 
 
-def test_defaults_that_move_are_read_from_the_sources(tmp_path: Path) -> None:
-    """A table by device becomes rows; a value by a variable's default a value; what the model decides stays unknown."""
+def test_changed_defaults_are_read_from_the_sources(tmp_path: Path) -> None:
+    """A table by device becomes rows, a variable's default a value; others are unknown."""
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "arg_utils.py").write_text(SOURCE, encoding="utf-8")
     names = ("max_num_seqs", "enable_prefix_caching", "swap")
@@ -246,8 +246,8 @@ class TpuConfig:
 """
 
 
-def test_bounds_of_arguments_are_read_from_the_classes_that_they_go_to(tmp_path: Path) -> None:
-    """Limits of fields and checks on what is handed on as it is; what may have been changed by then is left out."""
+def test_bounds_of_arguments_are_read_from_their_classes(tmp_path: Path) -> None:
+    """Limits of fields, and checks on unchanged arguments; changed ones are left out."""
     for name, text in (("engine/arg_utils.py", ENGINE), ("config/all.py", CONFIG)):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -298,8 +298,8 @@ SERVER = 'ENTRYPOINT ["python3", "-m", \\\n  "vllm.entrypoints.openai.api_server
         ("", None),
     ],
 )
-def test_the_entry_of_the_image_is_that_of_its_stage(text: str, expected: str | None) -> None:
-    """Of the stages of a Dockerfile the one that is published counts, with what it takes over from those before it."""
+def test_the_entry_point_is_that_of_the_published_stage(text: str, expected: str | None) -> None:
+    """Including inheritance from earlier stages of the Dockerfile."""
     assert expected == releases.image_entry(text)
 
 
@@ -316,7 +316,7 @@ def test_the_entry_of_the_image_is_that_of_its_stage(text: str, expected: str | 
 def test_whether_the_api_server_reads_its_first_argument(
     program: str, helper: str, expected: str | None, tmp_path: Path
 ) -> None:
-    """Its own module decides, with what that imports when it is run; what cannot be read is not told."""
+    """Its module and its imports decide; an unreadable one leaves it unknown."""
     package = tmp_path / "vllm"
     path = package / "entrypoints" / "openai" / "api_server.py"
     path.parent.mkdir(parents=True)
@@ -326,8 +326,8 @@ def test_whether_the_api_server_reads_its_first_argument(
     assert expected == releases.api_server_model(package)
 
 
-def test_a_dockerfile_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A wrong name is told before anything is stored."""
+def test_an_unreadable_dockerfile_is_reported(tmp_path: Path) -> None:
+    """Before anything is stored."""
     (tmp_path / "vllm").mkdir()
     with pytest.raises(InputError, match="nothing-there"):
         releases.add(
@@ -339,8 +339,8 @@ def test_a_dockerfile_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         )
 
 
-def test_names_read_outside_of_the_list_are_found(tmp_path: Path) -> None:
-    """A variable that any module reads is no unknown name."""
+def test_variables_read_outside_the_list_are_found(tmp_path: Path) -> None:
+    """A variable that any module reads counts."""
     (tmp_path / "a.py").write_text(
         'import os\nA = os.environ["VLLM_A"]\nB = os.environ.get("VLLM_B")\nC = os.getenv("VLLM_C", "1")\n'
         'os.environ["VLLM_SET"] = "1"\nD = "VLLM_D"\nE = os.environ["HOME"]\n',
@@ -352,7 +352,7 @@ def test_names_read_outside_of_the_list_are_found(tmp_path: Path) -> None:
 
 
 def test_the_dumper_needs_nothing_but_the_standard_library_and_vllm() -> None:
-    """It runs in a Python that does not have this project."""
+    """It runs in a Python without this project."""
     tree = ast.parse(Path(releases.__file__).with_name("dump_parser.py").read_text(encoding="utf-8"))
     imported = {
         alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names

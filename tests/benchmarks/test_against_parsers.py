@@ -1,4 +1,4 @@
-"""Our verdict on a command is that of the release's own parser: recorded for many, asked where one is installed."""
+"""Our verdict on a command equals the release's parser: recorded, or of an installed vLLM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.reading.arguments import parse
 
 _SAMPLE = 12
-"""Every so many recorded commands are judged in the default run."""
+"""Every n-th recorded command is checked by default."""
 _WANTED = 0.995
 """Part of the verdicts that must be equal."""
 _PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
@@ -31,7 +31,7 @@ _FILES = sorted(RECORDED.glob("*.jsonl.xz"), key=lambda path: options.version_ke
 
 
 def _differences(version: str, judged: Iterable[Judged]) -> tuple[int, Counter[str], Counter[str]]:
-    """Commands judged, and by kind those refused by us alone and those refused by the parser alone."""
+    """Number of commands, and by kind those rejected only by us or only by the parser."""
     data = options.load(version)
     count, false, missed = 0, Counter[str](), Counter[str]()
     for each in judged:
@@ -48,8 +48,8 @@ def test_at_least_twelve_releases_are_recorded() -> None:
 
 
 @in_one_test("path", _FILES, ids=_release)
-def test_no_sampled_command_is_refused_by_us_alone(path: Path) -> None:
-    """What the real parser takes, we take."""
+def test_no_sampled_command_is_rejected_only_by_us(path: Path) -> None:
+    """We accept what the real parser accepts."""
     sample = list(recorded(path))[::_SAMPLE]
     _, false, missed = _differences(_release(path), sample)
     assert (false, missed.total() <= 2) == (Counter(), True)
@@ -57,7 +57,7 @@ def test_no_sampled_command_is_refused_by_us_alone(path: Path) -> None:
 
 @pytest.mark.benchmark
 def test_recorded_verdicts_are_ours(figures: Figures) -> None:
-    """Of all recorded commands at most one in two hundred of any release is judged otherwise, no right one refused."""
+    """At most one in two hundred commands of a release differs, and no valid one is rejected."""
     shares, counts, refused = [], [], Counter[str]()
     for path in _FILES:
         count, false, missed = _differences(_release(path), recorded(path))
@@ -74,7 +74,7 @@ def test_recorded_verdicts_are_ours(figures: Figures) -> None:
 
 @pytest.mark.slow
 def test_an_installed_release_agrees() -> None:
-    """On fresh commands the vLLM of VLLM_RUNBOOKS_TEST_PYTHON says what we say."""
+    """On new commands, the vLLM of VLLM_RUNBOOKS_TEST_PYTHON agrees with us."""
     if not _PYTHON:
         pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
     version, _ = ask(_PYTHON, [Command("serve", ["m"], "valid")])

@@ -1,4 +1,4 @@
-"""Diagnoses of logs that are kept beside the project, scored as their labels say, where they are at hand."""
+"""Diagnoses of an external set of labelled logs, if available, scored by their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks, tokens and concurrency are those of the releases' own planning code, recorded or asked."""
+"""Blocks, tokens and concurrency equal vLLM's own planning code, recorded or installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPECIFICATIONS, _ANSWERS = recorded()
 def _differences(
     version: str, specifications: list[Specification], real: list[Answer]
 ) -> list[tuple[str, Answer, Answer]]:
-    """Specifications that the release has forms for and answers otherwise than we do: what was drawn, ours, its own."""
+    """Specifications with a different answer: name, ours, the release's."""
     found = []
     for specification, answer in zip(specifications, real, strict=True):
         if "unknown" in answer:
@@ -29,20 +29,20 @@ def _differences(
 
 
 def test_two_hundred_specifications_are_recorded_for_twelve_releases() -> None:
-    """The record holds at least 200 mixes and models, and what at least twelve releases make of them."""
+    """At least 200 mixes and models, with the results of at least twelve releases."""
     assert (len(_SPECIFICATIONS) >= 200, len(_ANSWERS) >= 12) == (True, True)
 
 
 @in_one_test("version", sorted(_ANSWERS))
-def test_most_answers_are_plans(version: str) -> None:
-    """Of what a release was asked it planned at least three in ten, so that equal answers are equal numbers."""
+def test_enough_answers_are_plans(version: str) -> None:
+    """At least three in ten, so that equal answers are equal numbers."""
     plans = sum("blocks" in answer for answer in _ANSWERS[version])
     assert plans >= 0.3 * len(_SPECIFICATIONS)
 
 
 @in_one_test("version", sorted(_ANSWERS))
 def test_recorded_plans_are_ours(version: str) -> None:
-    """Groups, blocks, tokens, concurrency, shortages and refusals are those of the release, exactly."""
+    """Groups, blocks, tokens, concurrency, shortages and errors are exactly the release's."""
     assert _differences(version, _SPECIFICATIONS, _ANSWERS[version]) == []
 
 
@@ -55,8 +55,8 @@ def test_every_release_is_met(figures: Figures) -> None:
 
 
 @pytest.mark.slow
-def test_an_installed_release_plans_what_we_plan() -> None:
-    """On fresh specifications the vLLM of VLLM_RUNBOOKS_TEST_PYTHON plans what we plan."""
+def test_an_installed_release_plans_as_we_do() -> None:
+    """On new specifications, the vLLM of VLLM_RUNBOOKS_TEST_PYTHON agrees with us."""
     if not _PYTHON:
         pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
     specifications = drawn(int.from_bytes(os.urandom(4)))

@@ -1,4 +1,4 @@
-"""How long judging a script takes as a whole process, against importing papermill, in one run on one machine."""
+"""Duration of linting a script as a process, compared with importing papermill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from test_diagnose_speed import CASES, ROUNDS, seconds
 pytestmark = pytest.mark.benchmark
 
 
-def test_judging_a_script_takes_less_than_importing_papermill(tmp_path: Path, figures: Figures) -> None:
+def test_linting_a_script_is_faster_than_importing_papermill(tmp_path: Path, figures: Figures) -> None:
     """`lint` of a 60-line script takes less wall clock than `python -c "import papermill"`: median of five rounds."""
     lines = (CASES / "copied-launch-script" / "launch.sh").read_text("utf-8").splitlines()
     script = tmp_path / "launch.sh"

@@ -1,4 +1,4 @@
-"""Starts that printed their memory, against their plans, as figures."""
+"""Launches with printed memory, compared with their plans, as figures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _within(offs: list[measured.Off], share: float) -> float:
     return sum(abs(off.error) <= share for off in offs) / len(offs)
 
 
-def test_plans_are_near_what_starts_printed(figures: Figures) -> None:
-    """Weights within 1 % on nine starts of ten, the cache within 5 %, what a printed cache holds within 2 %."""
+def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
+    """Weights within 1 % for nine in ten, the cache within 5 %, its tokens within 2 %."""
     weights, caches, counts = measured.weights(), measured.caches(), measured.counts()
 
     figures.note(

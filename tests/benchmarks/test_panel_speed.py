@@ -1,4 +1,4 @@
-"""How much of the processor a panel takes for one step of a slider, and for one look at a command that is written."""
+"""Processor time of a panel for a step of a slider, and for checking a typed command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = (
 
 @pytest.fixture(autouse=True)
 def _without_the_heap_of_the_tests() -> Iterator[None]:
-    """What pytest holds is no part of a kernel: going through it costs a tenth of a second by itself."""
+    """A kernel has no heap of pytest; traversing it alone costs a tenth of a second."""
     gc.collect()
     gc.freeze()
     yield
@@ -49,8 +49,8 @@ def test_a_slider_is_answered_within_a_tenth_of_a_second(figures: Figures, model
     )
 
 
-def test_a_command_is_judged_while_it_is_written(figures: Figures) -> None:
-    """A script of two servers, judged anew after each letter."""
+def test_a_command_is_checked_while_typing(figures: Figures) -> None:
+    """A script of two servers, checked after each character."""
     text = "vllm serve zai-org/AutoGLM-Phone-9B \\\n  --max-model-length 4096 --tensor-parallel-size 3 --api-key x\n"
     scripts.report_on(scripts.CommandRequest(text, gpus="2xRTX3090"))
     slowest = 0.0

@@ -35,7 +35,7 @@ RELEASES = ("0.11.0", "0.19.0", "0.25.1", "0.33.0")
 
 
 def asked() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
-    """Starts of which no two are alike."""
+    """Launches that all differ."""
     for number in range(BUDGETS):
         options = {
             "max_model_len": 2048 + 7 * number,
@@ -48,7 +48,7 @@ def asked() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
 
 @pytest.mark.full
 def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
-    """Settings, terms, blocks and the longest context of starts that all differ: 0.6 ms each, median of five rounds."""
+    """Settings, terms, blocks and longest context of different launches: 0.6 ms each."""
     shelf = specs.load(spec_files.compile_specs)
     models = {name: subject(name, shelf.file(name).config) for name in MODELS}
     totals = {card["gpu_name"]: Band(*(int(card["memory_gib"] * 0.98 * GIB),) * 3) for card in CARDS}
@@ -68,8 +68,8 @@ def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
     figures.note("plan: one memory budget, ms of CPU", rounds, at_most=LIMIT_MS, form=".3f")
 
 
-def test_a_plan_of_eight_cards_takes_less_than_importing_papermill(figures: Figures) -> None:
-    """`plan --find context` with all layouts of eight cards takes less wall clock than `import papermill`."""
+def test_a_plan_of_eight_gpus_is_faster_than_importing_papermill(figures: Figures) -> None:
+    """`plan --find context` with all layouts of eight GPUs, compared with `import papermill`."""
     command = str(Path(sys.executable).with_name("vllm-runbooks"))
     arguments = ("plan", "zai-org/AutoGLM-Phone-9B", "--vllm", "0.16.0", "--gpus", "8xRTX3090", "--find", "context")
     first = subprocess.run([command, *arguments, "--format", "json"], check=False, capture_output=True, text=True)

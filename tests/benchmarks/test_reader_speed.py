@@ -1,7 +1,7 @@
-"""What reading a log costs: against a naive reader, in memory, over sizes, and over numbers of patterns.
+"""Cost of reading a log: compared with a naive reader, in memory, by size and number of patterns.
 
-The input is fixed: the chatter of a server that runs, of which one line in six means something to the catalog, between
-a start-up and a failure. Times are processor seconds; ratios are of one run, the median of several.
+The input is fixed: output of a running server between a startup and a failure, where one line in six
+matches the catalog. Times are processor seconds; ratios are medians of several runs.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
 
 
 class Run(NamedTuple):
-    """A diagnosis as a process of its own."""
+    """A diagnosis in a separate process."""
 
     cpu_seconds: float
     resident_mib: float
@@ -140,7 +140,7 @@ class Run(NamedTuple):
 
 
 def diagnosed(log: Path) -> Run:
-    """Diagnose a file in a process of its own, and what that took."""
+    """Diagnose a file in a separate process, and measure it."""
     with log.with_suffix(".json").open("wb") as out:
         command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log)]
         done = subprocess.run(
@@ -161,7 +161,7 @@ json.dump([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, use
 
 
 def write(log: Path, size: int, *, separator: str = "\n") -> None:
-    """A start, as much chatter as makes the size, and a failure."""
+    """Write a launch, server output up to this size, and a failure."""
     block = chatter(7000).replace("\n", separator)
     with log.open("w", encoding="utf-8") as file:
         written = file.write(START.replace("\n", separator))

@@ -32,11 +32,11 @@ MOST_UNKNOWN = 0.05
 
 @pytest.mark.parametrize("seed", [21, *(pytest.param(seed, marks=FULL) for seed in range(22, 26))])
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
-def test_arguments_are_those_of_bash(
+def test_arguments_equal_those_of_bash(
     make: Callable[[int], Iterator[str]], seed: int, tmp_path: Path, request: pytest.FixtureRequest,
     figures: Figures,
 ) -> None:  # fmt: skip
-    """Every program that bash runs, with its arguments, in order, and what is exported to it."""
+    """Every program that bash runs, with its arguments, in order, and its environment."""
     count = 2_000 if "full" in request.config.getoption("-m", "").replace("not full", "") else 200
     bash = shell_scripts.Bash(tmp_path)
     commands = unknown = ended = 0
@@ -58,7 +58,7 @@ def test_arguments_are_those_of_bash(
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(4_000, marks=FULL)])
-def test_what_bash_refuses_is_refused(count: int, tmp_path: Path) -> None:
+def test_scripts_that_bash_rejects_are_rejected(count: int, tmp_path: Path) -> None:
     """The verdict on the grammar of damaged scripts and soups of tokens: at most one in a hundred differs."""
     bash = shell_scripts.Bash(tmp_path)
     for make in (shell_scripts.mutated, shell_scripts.soup):
@@ -74,7 +74,7 @@ STRICTER = (
     b"array element values must be words",
     b"not a valid arithmetic operator",
 )
-"""What shfmt refuses and bash does not: some assignments in arithmetic, words glued to a list, keys with a blank."""
+"""Scripts that only shfmt rejects: some arithmetic, words joined to a list, keys with a blank."""
 
 
 SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -82,7 +82,7 @@ SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}{os.pathsep}{o
 
 @pytest.mark.skipif(SHFMT is None, reason="shfmt is not installed")
 def test_shfmt_agrees() -> None:
-    """A second reader of bash accepts the same scripts, but for what it reads more strictly than bash does."""
+    """A second parser of bash accepts the same scripts, except where it is stricter."""
     differ = []
     for script in (script for make in KINDS for script in itertools.islice(make(41), 300)):
         done = subprocess.run([str(SHFMT), "-ln", "bash"], input=script.encode(), capture_output=True, check=False)

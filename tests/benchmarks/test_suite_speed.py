@@ -89,8 +89,8 @@ def seconds(work: Callable[[Path], None], folder: Path) -> float:
 
 
 @pytest.mark.benchmark
-def test_check_is_faster_than_papermill_by_itself(tmp_path: Path, figures: Figures) -> None:
-    """Median of three rounds, taken in turn; every run on both sides has a kernel of its own."""
+def test_check_is_faster_than_papermill(tmp_path: Path, figures: Figures) -> None:
+    """Median of three rounds in turn; every run on both sides has its own kernel."""
     prepare(tmp_path)
     check(tmp_path)
 

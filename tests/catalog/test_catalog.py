@@ -28,10 +28,10 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_the_data_is_what_the_caller_names_else_the_environment_else_the_checkout(
+def test_the_data_folder_is_given_by_caller_environment_or_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each holds a folder catalog/."""
+    """Each contains a folder catalog/."""
     (tmp_path / "a" / "catalog").mkdir(parents=True)
     (tmp_path / "b" / "catalog").mkdir(parents=True)
     checkout = Path(__file__).resolve().parents[2]
@@ -43,8 +43,8 @@ def test_the_data_is_what_the_caller_names_else_the_environment_else_the_checkou
     assert folders.runbooks_dir() == tmp_path / "b" / "runbooks"
 
 
-def test_data_that_is_none_is_refused(tmp_path: Path) -> None:
-    """With what to name instead."""
+def test_an_invalid_data_folder_is_rejected(tmp_path: Path) -> None:
+    """With the expected input."""
     with pytest.raises(InputError, match="no catalog folder; use the folder that contains"):
         folders.data_dir(tmp_path)
 
@@ -58,8 +58,8 @@ def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.Mon
     assert folders.data_dir() == (tmp_path / "site-packages" / "vllm_runbooks" / "_data").resolve()
 
 
-def test_folders_may_be_named(tmp_path: Path) -> None:
-    """One that does not exist is refused."""
+def test_folders_may_be_given(tmp_path: Path) -> None:
+    """A missing one is rejected."""
     assert folders.cases_dir(str(tmp_path)) == tmp_path
     with pytest.raises(InputError, match="is not a folder of runbooks; use an existing one"):
         folders.runbooks_dir(str(tmp_path / "none"))
@@ -72,7 +72,7 @@ def shipped() -> tuple[dict[str, Any], list[str]]:
 
 
 @pytest.mark.slow
-def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_index_is_cached_by_the_digest_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A second load compiles nothing; a damaged file is compiled anew; without a compiler it raises."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     roots: list[Path] = []
@@ -104,8 +104,8 @@ def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.
         compiled.load()
 
 
-def test_a_host_without_a_writable_home_compiles_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The answer is the same."""
+def test_a_host_without_a_writable_home_compiles_every_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the same result."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     roots: list[Path] = []
@@ -118,8 +118,8 @@ def test_a_host_without_a_writable_home_compiles_each_time(monkeypatch: pytest.M
     assert roots == [folders.catalog_dir()] * 2
 
 
-def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A wheel holds it beside its sources."""
+def test_a_packaged_index_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A wheel contains it next to its sources."""
     index, _ = shipped()
     (tmp_path / "catalog").mkdir()
     (tmp_path / "catalog" / "index.json").write_text(json.dumps({**index, "symptoms": index["symptoms"][:1]}))
@@ -128,8 +128,8 @@ def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_
     assert len(compiled.load().symptoms) == 1
 
 
-def test_the_index_gives_back_the_records(own: Path) -> None:
-    """Compiled and loaded, a symptom equals the one that was read."""
+def test_the_index_returns_the_records(own: Path) -> None:
+    """A compiled and loaded symptom equals its source."""
     loaded = compiled.load(compiling.compile_index, user_folders=[own])
 
     assert loaded.symptoms["port.in_use"] == symptom_files.read_symptom(own / "symptoms" / "port.in_use.yaml")
@@ -151,8 +151,8 @@ def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_lef
         compiled.load(compiling.compile_index, user_folders=[own / "symptoms"])
 
 
-def test_every_pattern_knows_whose_it_is() -> None:
-    """Each stands once in the set, whoever asks for it."""
+def test_every_pattern_has_its_owners() -> None:
+    """A shared pattern is in the set once."""
     shelf = compiled.load(compiling.compile_index)
     patterns = shelf.patterns.patterns
     meanings = [meaning for index in range(len(patterns)) for meaning in shelf.meanings(index)]
@@ -179,7 +179,7 @@ def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytes
     assert form(Symptom)["signatures"][1]["pattern"] == "<class 'str'>"
 
 
-def test_lines_of_ones_own_are_refused(own: Path) -> None:
+def test_lines_in_your_own_folder_are_rejected(own: Path) -> None:
     """They would be left out in silence otherwise."""
     (own / "lines.yaml").write_text("[]\n")
     loaded = compiled.load(compiling.compile_index, user_folders=[own])

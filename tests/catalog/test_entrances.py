@@ -1,4 +1,4 @@
-"""What people see leads somewhere: to symptoms that hold the line, to runbooks, and to commands that exist."""
+"""Observations lead to matching symptoms, runbooks and existing commands."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_group_of_faults_has_an_entrance() -> None:
-    """Whoever has a fatal fault finds a door for it; what is left has none by itself."""
+def test_every_group_of_failures_has_an_entrance() -> None:
+    """Every fatal failure is reachable; other symptoms need none."""
     entrances = catalog.entrances()
     symptoms = catalog.load_catalog(()).symptoms
     missed = {name for name in symptoms if not any(entrance.leads_to(name) for entrance in entrances)}
@@ -53,8 +53,8 @@ def test_every_group_of_faults_has_an_entrance() -> None:
 
 
 @in_one_test("entrance", catalog.entrances(), ids=lambda entrance: entrance.id)
-def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
-    """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
+def test_a_line_leads_to_the_symptoms_of_its_entrance(entrance: Entrance) -> None:
+    """Each pasted line has one of these symptoms, or none on its own."""
     from vllm_runbooks.core.evidence import Document
 
     for line in entrance.lines:
@@ -73,8 +73,8 @@ def test_a_command_is_one_that_we_have(command: str) -> None:
     found.make_context(name, rest, parent=context).close()
 
 
-def test_what_is_good_is_compiled(folder: Path) -> None:
-    """The index holds the entrances in the order of the file."""
+def test_valid_entrances_are_compiled(folder: Path) -> None:
+    """The index keeps the order of the file."""
     (folder / "entrances.yaml").write_text(GOOD + GOOD.replace("id: a", "id: b"), "utf-8")
     index, problems = entrances_file.compile_entrances(folder)
 
@@ -97,8 +97,8 @@ def test_what_is_good_is_compiled(folder: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(folder: Path, old: str, new: str, said: str) -> None:
-    """By file, line and field, whatever else is wrong."""
+def test_errors_are_named(folder: Path, old: str, new: str, said: str) -> None:
+    """By file, line and field, next to other errors."""
     path = folder / "entrances.yaml"
     path.write_text(GOOD.replace(old, new), "utf-8")
 
@@ -107,8 +107,8 @@ def test_what_is_wrong_is_named(folder: Path, old: str, new: str, said: str) -> 
     assert [problem for problem in entrances_file.compile_entrances(folder)[1] if said in problem]
 
 
-def test_a_line_that_nobody_has_seen_is_refused(folder: Path) -> None:
-    """It must stand in an example of a symptom that the entrance leads to, not of another one."""
+def test_an_unknown_line_is_rejected(folder: Path) -> None:
+    """It must be in an example of one of the entrance's own symptoms."""
     path = folder / "entrances.yaml"
     symptoms = [s for n, s in catalog.load_catalog(()).symptoms.items() if n in ("port.in_use", "oom.weights")]
 

@@ -1,6 +1,7 @@
-"""The table of commands that are run or printed: each with effect and undo, and no hostile value gets into one.
+"""The table of host commands: each has an effect and an undo, and rejects hostile values.
 
-Everything that is printed or run is held against it: the catalog, runbooks, pages, messages, written files, processes.
+All printed and executed commands are compared with it: catalog, runbooks, pages, messages, written
+files, processes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ HOSTILE = [
     "/etc/passwd\n", "0", "00", "-1", "1e9", "0x1", "99999999999", "65536", "١٢", "1 2", "1;2", "é", "\uff41",
     "a\u202eb", "a\u2028b", "http://x", "https://x/y?z=$(id)", "file:///etc/passwd", "@x", "a" * 2000,
 ]  # fmt: skip
-"""What might be handed over in place of a value."""
+"""Hostile replacements for a value."""
 GOOD = {
     "pid": "4711", "port": "8000", "number": "100", "container": "vllm", "namespace": "ml", "pod": "vllm-0",
     "pod_container": "server", "unit": "vllm@a.service", "package": "torch", "requirement": "ray>=2.9",
@@ -62,8 +63,8 @@ def test_there_are_sixty_hostile_values() -> None:
 
 
 @in_one_test("name", list(host_commands.TABLE))
-def test_a_row_says_what_it_does_and_how_it_is_undone(name: str) -> None:
-    """And its words, printed as a line, are read back as the same words."""
+def test_a_row_has_its_effect_and_its_undo(name: str) -> None:
+    """Its printed line is parsed into the same words."""
     row = host_commands.TABLE[name]
     values = {kind: GOOD[kind] for kind in row.places}
 
@@ -76,22 +77,22 @@ def test_a_row_says_what_it_does_and_how_it_is_undone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, row in host_commands.TABLE.items() if row.is_expanded])
-def test_text_for_a_shell_takes_no_value_and_is_not_run(name: str) -> None:
-    """What the shell puts in place of a part is written in the row."""
+def test_shell_text_takes_no_value_and_is_not_run(name: str) -> None:
+    """Shell substitutions are written in the row."""
     assert host_commands.TABLE[name].places == ()
     assert host_commands.line(name) == " ".join(host_commands.TABLE[name].argv)
     with pytest.raises(InputError, match="needs a shell; type it"):
         host_commands.argv(name)
 
 
-def test_every_kind_of_value_has_a_good_one() -> None:
-    """It is of its kind; and of every kind but those that only patterns of sources use, a row takes one."""
+def test_every_kind_of_value_has_a_valid_example() -> None:
+    """Rows use every kind, except those for patterns of sources."""
     assert {kind for kind, value in GOOD.items() if host_commands.is_of_kind(kind, value)} == set(host_commands.VALUES)
 
 
 @in_one_test("value", HOSTILE)
-def test_a_hostile_value_is_refused_or_one_harmless_word(value: str) -> None:
-    """In every place of every row: it is never an option, never two words, never more to a shell than itself."""
+def test_a_hostile_value_is_rejected_or_one_harmless_word(value: str) -> None:
+    """In every place of every row: never an option, never two words, never shell syntax."""
     held = 0
     for name, row in host_commands.TABLE.items():
         for kind in row.places:
@@ -128,32 +129,32 @@ def test_a_hostile_value_is_refused_or_one_harmless_word(value: str) -> None:
         "x 'y",
     ],
 )
-def test_what_is_not_in_the_table_has_no_row(printed: str) -> None:
-    """However it begins."""
+def test_a_command_outside_the_table_has_no_row(printed: str) -> None:
+    """With any beginning."""
     assert host_commands.row_of(printed) is None
 
 
-def test_a_symptom_that_prints_another_command_is_refused() -> None:
-    """By `catalog check`, with what to do."""
+def test_a_symptom_with_another_command_is_rejected() -> None:
+    """By `catalog check`, with a fix."""
     assert list(remedy_texts.command_problems("Look with `docker logs vllm`, `pip list | grep -i vllm`.")) == []
     (said,) = remedy_texts.command_problems("Then run `docker system prune -a`.")
     assert "`docker system prune -a` is not in tables/host_commands.yaml" in said
 
 
-# What is printed
+# Printed commands
 
 
 OWN = frozenset({"vllm", "vllm-runbooks", *cli._COMMANDS})
-"""What is checked by other means: by the linter and the planner, and by trying it."""
+"""Commands checked by lint, by plans, or by running them."""
 OURS = ("python tests/", "python -m vllm", 'eval "$(vllm-runbooks completion ', "{")
-"""How programs of this project begin, vLLM's older form, and what is put in from the table."""
+"""First words of this project's programs, vLLM's older form, and references to the table."""
 NO_COMMANDS = frozenset({"if", "import", "assert", "wait"})
-"""First words of Python between backticks, and of what a shell does by itself."""
+"""First words of Python code between backticks, and of shell builtins."""
 _PROGRAM = re.compile(r"[a-z][a-z0-9+.-]*")
 
 
 def unheld(printed: str) -> Iterator[str]:
-    """Commands of a line for a shell that are in no row; variables in front, folders and redirections do not count."""
+    """Commands of a shell line without a row; variables, `cd` and redirections do not count."""
     for part in re.split(r" (?:\||&&|\|\|) ", printed):
         bare = re.sub(r"\A(?:[A-Za-z_]\w*=\S*\s+)*(?:(?:\.?[\w.-]+/)*bin/)?", "", part)
         bare = re.sub(r"\s+(?:\d?>\S+|2>&1)", "", bare).removesuffix(" …").strip()
@@ -173,7 +174,7 @@ def in_backticks(text: str) -> Iterator[str]:
 
 
 def strings(data: object) -> Iterator[str]:
-    """Every string of a document, except what quotes logs and scripts of others."""
+    """Every string of a document, except quotations of logs and foreign scripts."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):
@@ -193,8 +194,8 @@ def texts_of(path: Path) -> tuple[str, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("room", ["symptoms", "rules"])
-def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
-    """Between backticks, and in rules between quotes as well."""
+def test_the_catalog_only_prints_commands_of_the_table(room: str) -> None:
+    """Between backticks, in rules also between quotes."""
     found = []
     for path in sorted((folders.catalog_dir() / room).glob("*.yaml")):
         for text in texts_of(path):
@@ -207,8 +208,8 @@ def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
     assert found == []
 
 
-def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
-    """Logs are hostile text: what they say stands beside a command, never within it."""
+def test_no_command_of_the_catalog_has_a_value_from_a_log() -> None:
+    """Logs are hostile text: their values are shown next to commands, never in them."""
     found = []
     for path in sorted(folders.catalog_dir().glob("symptoms/*.yaml")):
         for text in texts_of(path):
@@ -218,8 +219,8 @@ def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
 
 
 @pytest.mark.slow
-def test_what_confirms_and_refutes_only_reads() -> None:
-    """Whoever is not sure yet changes nothing; a download that may fail is the one exception."""
+def test_verification_only_reads() -> None:
+    """Before the cause is certain nothing is changed, except by one download that may fail."""
     found = []
     for path in sorted(folders.catalog_dir().glob("symptoms/*.yaml")):
         symptom = symptom_files.read_symptom(path)
@@ -231,13 +232,13 @@ def test_what_confirms_and_refutes_only_reads() -> None:
 
 
 def is_known(said: str) -> bool:
-    """Whether quoted words begin with a program of several words or a peculiar name, and are no prose."""
+    """Whether words begin with a multi-word or unusual program name, and are not prose."""
     first, *rest = said.split()
     return first in host_commands.programs() and bool(rest or "-" in first)
 
 
 def fenced(page: str) -> Iterator[str]:
-    """Command lines of a page's blocks for a shell; blocks that show mistakes, and comments, are none."""
+    """Shell lines of a page's blocks, without comments and blocks that show mistakes."""
     for kind, body in blocks(page):
         lines = body.replace("\\\n", " ").splitlines()
         if kind in ("bash", "sh", ""):
@@ -253,7 +254,7 @@ _FENCE = re.compile(r"^(```+)([^`\n]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
-    """Fenced blocks, each with what stands behind its fence."""
+    """Fenced blocks with their info strings."""
     yield from ((match[2], match[3]) for match in _FENCE.finditer(page))
 
 
@@ -269,7 +270,7 @@ READ = frozenset(
         "accelerate estimate-memory", "sudo", "numactl", "bash -c", "xargs", "dir /s",
     }
 )  # fmt: skip
-"""What pages name as a form that is read; nobody is told to run it."""
+"""Formats named by pages that are read and not run."""
 
 
 @in_one_test("path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
@@ -299,7 +300,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 class _Printed(ast.NodeVisitor):
-    """Strings of a module that are no docstrings, what is put into them as `{name}`."""
+    """The strings of a module without docstrings, with placeholders as `{name}`."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -326,8 +327,8 @@ class _Printed(ast.NodeVisitor):
 
 
 @pytest.mark.slow
-def test_messages_print_commands_of_the_table_alone() -> None:
-    """Every string of the library: what it says on the way, writes into files, and shows as help."""
+def test_messages_only_print_commands_of_the_table() -> None:
+    """Every string of the library: messages, written files and help."""
     found = []
     for path in sorted(LIB.rglob("*.py")):
         visitor = _Printed()
@@ -338,8 +339,8 @@ def test_messages_print_commands_of_the_table_alone() -> None:
     assert found == []
 
 
-def test_names_of_commands_stand_in_prose_as_well() -> None:
-    """What a test above would miss: a program that the table does not know, with and without arguments."""
+def test_command_names_also_occur_in_prose() -> None:
+    """Limits of the test above: an unknown program, with and without arguments."""
     assert list(
         in_backticks("Run `lsof` or `foo --bar`; `max_model_len` and `if x:` are none, nor is `vllm serve m`.")
     ) == [
@@ -351,7 +352,7 @@ def test_names_of_commands_stand_in_prose_as_well() -> None:
     assert [*host_commands.unknown("`docker logs vllm | tail -c 1M`, `sudo reboot`, `pip check`")] == ["sudo reboot"]
 
 
-# What is written into files
+# Written files
 
 
 PLANS: Mapping[str, tuple[str, str, str, Mapping[str, Any]]] = {
@@ -361,11 +362,11 @@ PLANS: Mapping[str, tuple[str, str, str, Mapping[str, Any]]] = {
     "of two hosts": ("Qwen/Qwen2.5-72B", "2xA100-80GB@node1,2xA100-80GB@node2", "0.16.0", {"tp": 2, "pp": 2}),
 }
 BUILT_IN = frozenset({"set", "trap", "wait", "exit", "export", "keep", "[", "!", "/usr/bin/env", "vllm"})
-"""First words of written scripts that start no program but vLLM."""
+"""First words in written scripts that run no program other than vLLM."""
 
 
 def scripted(script: str) -> Iterator[str]:
-    """Commands of a written script, with values in place of what its shell puts in."""
+    """Commands of a written script, with values for its shell substitutions."""
     for line in script.replace("\\\n", " ").splitlines():
         if line.startswith("#"):
             yield from (said for said in in_backticks(line) if said != "wait -n")
@@ -380,7 +381,7 @@ def scripted(script: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", list(PLANS))
-def test_written_files_run_commands_of_the_table_alone(name: str) -> None:
+def test_written_files_only_run_commands_of_the_table(name: str) -> None:
     """Scripts, health checks, comments, and the commands that only look."""
     model, gpus, version, more = PLANS[name]
     asked = planner.request(model, gpus, vllm=version, is_calibrated=False, **more)
@@ -397,7 +398,7 @@ def test_written_files_run_commands_of_the_table_alone(name: str) -> None:
             assert all(test[0] == "CMD" for test in tests)
             printed += [shlex.join(test[1:]) for test in tests]
         if file.endswith(".service"):
-            # What is looked at before the start are variables, by the shell's own `[`.
+            # Variables are checked before the launch by the shell's own `[`.
             starts = {line.split()[0] for line in text.splitlines() if line.startswith("Exec")}
             assert starts <= {"ExecStart=/usr/bin/env", "ExecStartPre=/bin/sh"}
     for one in plan_files.confirmations(asked, plan).values():
@@ -411,8 +412,8 @@ def test_written_files_run_commands_of_the_table_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("gpus", [None, 2, ("0", "1"), ("GPU-8f2c1d3e-0000-1111-2222-333344445555",)])
-def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] | int | None) -> None:
-    """What stands behind the words of the row is the start of vLLM, which the linter reads."""
+def test_a_written_container_is_launched_as_in_the_table(gpus: tuple[str, ...] | int | None) -> None:
+    """The words after the row are the vLLM launch, which lint checks."""
     written = to_docker(
         Deployment("serve", ("Qwen/Qwen3-8B",), (("HF_HOME", "/a"),), gpus=gpus, name="a", release="0.19.0")
     )
@@ -422,7 +423,7 @@ def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] 
     assert row is host_commands.TABLE["container-run"]
 
 
-# What is run
+# Executed commands
 
 
 STARTS = {
@@ -445,7 +446,7 @@ STARTS = {
     "runbooks/suite.py:_guarded": "a module of ours",
     "host/supervisor.py:supervise": "the user's own command",
 }
-"""Where a process is started, and what it is."""
+"""Places that start a process, and which one."""
 
 
 class _Starts(ast.NodeVisitor):
@@ -462,7 +463,7 @@ class _Starts(ast.NodeVisitor):
         self._inside.pop()
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Take what starts one."""
+        """Record a call that starts a process."""
         called = ast.unparse(node.func)
         if re.fullmatch(
             r"subprocess\.(?:run|Popen|call|check_\w+|get\w+)|os\.(?:system|popen|exec\w+|spawn\w+|posix_spawn\w*)"
@@ -474,8 +475,8 @@ class _Starts(ast.NodeVisitor):
 
 
 @pytest.mark.slow
-def test_every_process_that_is_started_is_known() -> None:
-    """One that is neither vLLM's, nor ours, nor the user's own is of a row."""
+def test_every_started_process_is_listed() -> None:
+    """Except vLLM's, ours and the user's own commands, each has a row."""
     found = set()
     for path in sorted(LIB.rglob("*.py")):
         visitor = _Starts()
@@ -485,8 +486,8 @@ def test_every_process_that_is_started_is_known() -> None:
     assert found == set(STARTS)
 
 
-def test_what_this_python_runs_is_of_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The download of a release, and the site's builder; a row says python, the path of which is this one's."""
+def test_commands_of_this_python_have_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A release's download, and the site's build; the row's `python` is this interpreter."""
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Languages beside English: chosen, told whole, marked where there is none, checked against their English texts."""
+"""Other languages: selection, completeness, marks for English text, checks against the source."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ MARK = LANGUAGES["zh"].mark
 
 
 def symptoms() -> list[Symptom]:
-    """Those that are translated."""
+    """The translated ones."""
     return [s for s in catalog.load_catalog().symptoms.values() if "zh" in s.translations]
 
 
 def rule_ids() -> list[str]:
-    """Those that are translated."""
+    """The translated ones."""
     rules = knowledge.knowledge().rules
     return [name for name in rules if "zh" in rules[name].translations]
 
@@ -59,7 +59,7 @@ def answer(text: str, lang: str | None, vllm: str | None = None) -> Answer:
 
 
 def answers(symptom: Symptom) -> Iterator[Answer]:
-    """The diagnosis of what shows a symptom: its examples, and cases of it where it is found by comparing logs."""
+    """The diagnosis of a symptom's examples, and of its cases if it is found by comparing logs."""
     yield from (answer(example.text, "zh", example.vllm) for example in symptom.examples)
     if symptom.found_by == "comparison":
         yield from (diagnosing.diagnose(sources.load(case), lang="zh") for case in _cases().get(symptom.id, ()))
@@ -98,7 +98,7 @@ def changed(folder: Path, old: str, new: str) -> Path:
 SAID = re.compile(
     r"""(?<![.\w])(?:say|self\._say|say\.joined|Wording\([^()]{0,60}\)|Phrase)\(\s*("(?:[^"\\]|\\.)*"|'[^']*')"""
 )
-"""A call by which a text is said in the language that is asked for."""
+"""A call that translates a text to the selected language."""
 
 
 def texts_in(data: Any) -> Iterator[str]:
@@ -135,8 +135,8 @@ def test_enough_is_translated() -> None:
 
 
 @in_one_test("symptom", symptoms(), ids=lambda symptom: symptom.id)
-def test_an_answer_is_told_whole(symptom: Symptom) -> None:
-    """What a translated symptom's examples come to is told in Chinese, down to its conditions and ways out."""
+def test_an_answer_is_translated_completely(symptom: Symptom) -> None:
+    """Examples of a translated symptom are in Chinese, including conditions and fixes."""
     for found in answers(symptom):
         for finding in (f for f in found.findings if f.symptom == symptom.id):
             conditions = finding.conditions
@@ -150,8 +150,8 @@ def test_an_answer_is_told_whole(symptom: Symptom) -> None:
             assert [text for text in ways if not HAN.search(text) or MARK in text] == []
 
 
-def test_a_text_holds_no_english_without_a_mark() -> None:
-    """All that is printed of a translated symptom is Chinese, but for what the log says and what is marked."""
+def test_a_translated_text_has_no_unmarked_english() -> None:
+    """All output is Chinese, except quotations of the log and marked text."""
     for symptom in symptoms():
         found = next(answers(symptom), None)
         if found is None:
@@ -171,8 +171,8 @@ def test_a_text_holds_no_english_without_a_mark() -> None:
 
 
 @in_one_test("name", [name for name in rule_ids() if not name.startswith(("edge10.", "parser."))])
-def test_a_message_is_told_in_chinese(name: str) -> None:
-    """What a translated rule says of its examples is Chinese; only notes of its table are marked."""
+def test_a_message_is_translated(name: str) -> None:
+    """A translated rule's messages are Chinese; only notes of its table are marked."""
     for example in knowledge.knowledge().rules[name].examples:
         asked: dict[str, Any] = {"name": example.file, "vllm": example.vllm, "gpus": example.gpus}
         found = checking.lint_text(example.text, **asked, lang="zh")
@@ -182,8 +182,8 @@ def test_a_message_is_told_in_chinese(name: str) -> None:
 
 
 @in_one_test("name", [name for name in rule_ids() if name.startswith("edge10.")])
-def test_what_is_wrong_in_a_toolchain_s_script_is_told_whole(name: str) -> None:
-    """The messages of a translated rule's examples hold no English, in what fills them either."""
+def test_messages_about_toolchain_scripts_are_translated(name: str) -> None:
+    """A translated rule's examples contain no English, including inserted values."""
     rule = knowledge.knowledge().rules[name]
     told = [
         issue.message
@@ -197,15 +197,15 @@ def test_what_is_wrong_in_a_toolchain_s_script_is_told_whole(name: str) -> None:
 
 
 def test_the_note_of_a_table_is_marked() -> None:
-    """It is in English, and no translation types the mark: it is put there once."""
+    """It is in English, and the mark is added once, not by the translation."""
     found = checking.lint_text("vllm serve m --swap-space 4\n", vllm="0.33.0", lang="zh").issues
     (issue,) = (each for each in found if each.rule == "option.removed")
     assert issue.message.count(MARK) == 1
     assert ENGLISH.search(issue.message.partition(MARK)[2])
 
 
-def test_a_missing_translation_is_marked_once_a_text() -> None:
-    """Each text that stands alone begins with the mark, whatever of it is left out for want of figures."""
+def test_a_missing_translation_is_marked_once_per_text() -> None:
+    """Each separate text begins with the mark, even if parts without figures are left out."""
     symptom = replace(catalog.load_catalog().symptoms["oom.multimodal_encoder"], translations={})
     told = languages.told_in(symptom, "zh")
     assert told.title == f"{MARK}{symptom.title}"
@@ -222,7 +222,7 @@ def test_a_missing_translation_is_marked_once_a_text() -> None:
     assert [said.count(MARK) for said in (found.title, found.explanation, found.do_first)] == [1, 1, 1]
 
 
-def test_a_stale_translation_is_not_told(folder: Path) -> None:
+def test_a_stale_translation_is_not_shown(folder: Path) -> None:
     """Where the English text has changed since, it is shown, marked; the rest stays translated."""
     changed(folder, "title: Port is already in use by another process", "title: Port is already in use")
     symptom = languages.told_in(symptom_files.read_symptom(folder / "symptoms" / "port.in_use.yaml"), "zh")
@@ -231,8 +231,8 @@ def test_a_stale_translation_is_not_told(folder: Path) -> None:
     assert MARK not in symptom.do_first
 
 
-def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`catalog check` ends with 1 and names file, line and fields; a stamp says that they fit, and changes no more."""
+def test_a_stale_translation_is_reported_and_stamped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`catalog check` exits with 1 and names file, line and fields; a stamp only confirms them."""
     path = changed(folder, "title: Port is already in use by another process", "title: Port is already in use")
     status, out, _ = run(capsys, "catalog", "check", "--dir", str(folder))
     assert status == 1
@@ -266,14 +266,14 @@ def test_a_stale_translation_is_named_and_stamped(folder: Path, capsys: pytest.C
         ("    title: '端口", "    title: '【英文】端口", "has 【英文】, which is added automatically"),
     ],
 )
-def test_a_translation_is_held_against_its_english_text(folder: Path, old: str, new: str, said: str) -> None:
-    """Names to fill, code, options and numbers are the same in both, and so is the number of sentences."""
+def test_a_translation_is_compared_with_its_english_text(folder: Path, old: str, new: str, said: str) -> None:
+    """Placeholders, code, options, numbers and the number of sentences are equal."""
     with pytest.raises(InputError, match=re.escape(said)):
         symptom_files.read_symptom(changed(folder, old, new))
 
 
-def test_what_is_wrong_with_a_translation_is_named_where_it_stands(folder: Path) -> None:
-    """By the field's name, and within one that has several texts by which of them."""
+def test_an_error_in_a_translation_is_reported_at_its_place(folder: Path) -> None:
+    """By field name, and by index for several texts."""
     name = "cuda.illegal_access.launch_failure.yaml"
     path = folder / "symptoms" / name
     text = (folders.catalog_dir() / "symptoms" / name).read_text("utf-8")
@@ -293,8 +293,8 @@ def test_what_is_wrong_with_a_translation_is_named_where_it_stands(folder: Path)
     assert sorted(places) == ["explanation.0", "look_in.what", "look_in.where", "remedies.0.cost", "title"]
 
 
-def test_a_folded_line_puts_no_blank_between_signs() -> None:
-    """YAML joins lines with a blank, which Chinese has not; those beside Latin words stay."""
+def test_a_folded_line_has_no_blank_between_chinese_characters() -> None:
+    """YAML joins lines with a blank; only those next to Latin words stay."""
     assert languages.unfolded("先调低 max_num_seqs，\n 再\n 试。 ") == "先调低 max_num_seqs，再试。"
 
 
@@ -314,7 +314,7 @@ def same_but_texts(ours: Any, theirs: Any, where: str = "") -> Iterator[str]:
         yield where
 
 
-def test_the_document_says_its_language_and_is_the_same_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_has_its_language_and_is_otherwise_equal(capsys: pytest.CaptureFixture[str]) -> None:
     """`--lang zh` changes texts and adds `lang`; nothing else, and nothing at all without it."""
     asked = ("diagnose", "autoglm-3090-video-oom", "--format", "json")
     english, chinese = (json.loads(run(capsys, *asked, *more)[1]) for more in ((), ("--lang", "zh")))
@@ -332,10 +332,8 @@ def test_the_document_says_its_language_and_is_the_same_otherwise(capsys: pytest
     ("name", "asked"),
     [("diagnose", ("diagnose", "autoglm-3090-video-oom")), ("lint", ("lint", "copied-launch-script"))],
 )
-def test_the_document_keeps_to_its_schema(
-    name: str, asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The schema knows the field of the language, and does not ask for it."""
+def test_the_document_matches_its_schema(name: str, asked: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The schema has the language field as optional."""
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads((folders.catalog_dir() / "schema" / f"{name}.json").read_text("utf-8"))
     for more in ((), ("--lang", "zh")):
@@ -345,16 +343,16 @@ def test_the_document_keeps_to_its_schema(
     assert "lang" not in schema["required"]
 
 
-def test_commands_are_judged_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    """As for a log: the messages alone differ, and the document says in which language they are."""
+def test_commands_have_the_same_issues(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the messages differ, and the document has its language."""
     asked = ("lint", str(folders.cases_dir() / "copied-launch-script" / "launch.sh"), "--format", "json")
     english, chinese = (json.loads(run(capsys, *asked, *more)[1]) for more in ((), ("--lang", "zh")))
     assert chinese.pop("lang") == "zh"
     assert set(same_but_texts(english, chinese)) == {".issues[].message"}
 
 
-def test_sarif_says_its_language(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A viewer is told; titles and reasons of the rules are translated as the messages are."""
+def test_sarif_has_its_language(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Titles and reasons of rules are translated like messages."""
     script = tmp_path / "a.sh"
     script.write_text("vllm serve m --swap-space 4\n", "utf-8")
     log = json.loads(run(capsys, "lint", str(script), "--format", "sarif", "--lang", "zh")[1])["runs"][0]
@@ -365,10 +363,10 @@ def test_sarif_says_its_language(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("command", ["diagnose", "lint"])
-def test_an_unknown_language_is_refused(
+def test_an_unknown_language_is_rejected(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line names those there are; so it is for the variable, which an option overrides."""
+    """In one line with the available ones, also from the variable, which an option overrides."""
     path = tmp_path / "a.sh"
     path.write_text(PORT, "utf-8")
     status, out, err = run(capsys, command, str(path), "--lang", "fr")
@@ -396,8 +394,8 @@ def test_a_language_may_be_named_as_systems_do(name: str, lang: str | None) -> N
             languages.chosen(other)
 
 
-def test_the_variable_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is called in a runbook's kernel is told in the language of the variable; an argument overrides it."""
+def test_the_variable_selects_the_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It applies to calls in a runbook's kernel; an argument overrides it."""
     monkeypatch.setenv(languages.LANG, "zh")
     evidence = Evidence((Document("a.log", PORT),))
     assert diagnosing.diagnose(evidence).lang == "zh"
@@ -426,7 +424,7 @@ def test_text_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("width", [9, 20, 40, 80])
 def test_wrapping_loses_nothing(width: int) -> None:
-    """Every sign of a paragraph stands in its lines, in order, and no line is too wide; a long word is broken."""
+    """Each character is in a line, in order, and no line is too wide; long words are broken."""
     text = (
         "把 gpu_memory_utilization 降低 0.05，（重复）直到能启动：见 https://docs.vllm.ai/en/latest/serving 与“说明”。"
     )
@@ -440,7 +438,7 @@ def test_wrapping_loses_nothing(width: int) -> None:
 
 
 def test_columns_of_a_table_line_up() -> None:
-    """A wide sign counts as two, a combining one as none; what is cut off stays within its columns."""
+    """Wide characters count as two, combining ones as zero; cut text fits its column."""
     shown = elements.grid(("名称", "b"), [("显存", "1"), ("e\u0301a", "2")]).plain.split("\n")
     assert [line.index(sign) + sum(map(columns.width, line[: line.index(sign)])) - line.index(sign)
             for line, sign in zip(shown, "b12", strict=True)] == [6, 6, 6]  # fmt: skip
@@ -448,8 +446,8 @@ def test_columns_of_a_table_line_up() -> None:
     assert columns.padded("显存", 6, is_right=True) == "  显存"
 
 
-def test_hostile_text_stays_text() -> None:
-    """What a log or a script says is escaped in Chinese as it is in English."""
+def test_hostile_text_is_escaped_in_chinese() -> None:
+    """As in English."""
     payload = "<img src=x onerror=PWN=1>"
     log = f"(APIServer pid=1) ERROR 11-20 10:00:00 [core.py:1] ValueError: {payload}\n{PORT}"
     found = answer(log, "zh")
@@ -465,8 +463,8 @@ def test_hostile_text_stays_text() -> None:
     assert "<b>'" not in render.answers.cause(fill).html
 
 
-def test_a_policy_and_its_notes_are_marked() -> None:
-    """What has no translation at all, as a policy's steps, is in English behind the mark."""
+def test_an_untranslated_policy_and_its_notes_are_marked() -> None:
+    """Text without a translation is in English after the mark."""
     evidence = sources.load("qwen-a100-shared-gpu-race")
     found = diagnosing.diagnose(evidence, policy="lower-utilization", lang="zh")
     assert found.notes
@@ -480,8 +478,8 @@ def test_patterns_are_made_once() -> None:
     assert shelf.told_in("zh").patterns is shelf.patterns
 
 
-def test_every_fixed_word_is_translated() -> None:
-    """Each text that the code says by the table stands in it, and has the same holes there."""
+def test_every_fixed_text_is_translated() -> None:
+    """Each text in the code is in the table, with the same placeholders."""
     words = LANGUAGES["zh"].words
     files = (path.read_text("utf-8") for path in LIB.rglob("*.py"))
     asked = {
@@ -494,23 +492,23 @@ def test_every_fixed_word_is_translated() -> None:
 
 
 @pytest.mark.slow
-def test_every_translated_word_is_said() -> None:
-    """No entry of the table has lost its text: it is one of the code's, whole, whatever fills its holes."""
+def test_every_translated_text_is_used() -> None:
+    """Each entry of the table is a whole text of the code, with any values."""
     holes = re.compile(r"\{\w*\}")
     there = {bare for text in literals() for bare in (holes.sub("{}", text), text.removeprefix("unknown: "))}
     assert [text for text in LANGUAGES["zh"].words if holes.sub("{}", text) not in there] == []
 
 
-def test_a_filled_text_is_known_by_the_words_around_it() -> None:
-    """What the core has filled already is translated by its template; one with hardly a word of its own is not."""
+def test_a_filled_text_is_recognized_by_the_words_around_its_values() -> None:
+    """A filled text is translated by its template, unless the template has hardly any words."""
     say = Wording("zh")
     assert say("model a/b is not in the catalog") == "a/b 的配置未知：它不在模型目录中"
     assert say("something else (with a note)") == f"{MARK}something else (with a note)"
     assert Wording()("option {name} = {value}", name="a", value="{b}") == "option a = {b}"
 
 
-def test_a_phrase_is_told_with_its_parts() -> None:
-    """Words of the code's own are English as they stand, and in another language the template's; names stay."""
+def test_a_phrase_is_translated_with_its_parts() -> None:
+    """Words of the code follow the language; names stay."""
     say = Wording("zh")
     phrase = Phrase("{who} ({why})", who="4", why=Phrase("the default of {name}", name="dev_{count}"))
     assert phrase == "4 (the default of dev_{count})"
@@ -522,8 +520,8 @@ def test_a_phrase_is_told_with_its_parts() -> None:
     assert say.filling(orders) == "a、1 个 die、c"
 
 
-def test_around_a_toolchain_s_scripts_all_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What each file does and the last line are Chinese, whether something is wrong, nothing, or nothing is known."""
+def test_output_about_toolchain_scripts_is_translated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kind of each file and the last line are Chinese, for any result."""
     scripts = {
         "convert.sh": "python3 checkpoint_convert.py --src a --dst b --quant_type awq\n",
         "wrong.sh": "python3 checkpoint_convert.py --src a --dst a --quant_type gptq\n",
@@ -539,8 +537,8 @@ def test_around_a_toolchain_s_scripts_all_is_told(tmp_path: Path, capsys: pytest
         assert not ENGLISH.search(verdict)
 
 
-def test_the_answer_can_be_read_again() -> None:
-    """A stored document with a language is the record that it was made from."""
+def test_the_answer_can_be_read_back() -> None:
+    """A stored document with a language equals its record."""
     found = answer(PORT, "zh")
     assert json.loads(to_json(found))["lang"] == "zh"
     assert "lang" not in json.loads(to_json(answer(PORT, None)))

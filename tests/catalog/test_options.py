@@ -1,4 +1,4 @@
-"""The release data as it is asked for: nearest release, options, keys, variables, defaults, history."""
+"""Queries on release data: nearest release, options, keys, variables, defaults, history."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from vllm_runbooks.core.errors import InputError
 NEWEST = options.known_releases()[-1]
 
 
-def test_the_releases_known_are_the_last_patch_of_each_minor_and_those_of_the_documents() -> None:
-    """Every minor release from the oldest to the newest is there, and the four that documents and logs came from."""
+def test_the_releases_are_the_last_patches_and_those_of_the_documents() -> None:
+    """Every minor release from the oldest to the newest, and four from documents and logs."""
     known = [tuple(int(part) for part in version.split(".")) for version in options.known_releases()]
 
     assert known == sorted(known)
@@ -43,8 +43,8 @@ def test_the_releases_known_are_the_last_patch_of_each_minor_and_those_of_the_do
         ("0.10.0", "0.10.2"),
     ],
 )
-def test_any_version_is_judged_by_the_nearest_release(asked: str, version: str) -> None:
-    """The same minor release is taken, its patch at or below the one asked for where there is one."""
+def test_any_version_uses_the_nearest_release(asked: str, version: str) -> None:
+    """The same minor release, with its patch at or below the requested one if possible."""
     found = options.load(asked)
 
     assert version == found.version
@@ -54,13 +54,13 @@ def test_any_version_is_judged_by_the_nearest_release(asked: str, version: str) 
 
 
 @pytest.mark.parametrize("asked", ["nightly", "latest", " Main "])
-def test_a_name_for_the_newest_release_stands_for_its_number(asked: str) -> None:
+def test_a_name_for_the_newest_release_becomes_its_number(asked: str) -> None:
     """A sentence about a command names a release that a reader can look up."""
     assert options.load(asked).asked == NEWEST
 
 
-def test_a_version_outside_of_what_is_known_says_so() -> None:
-    """The newest and the oldest release stand in for what is beyond them, and are marked as doing so."""
+def test_a_version_outside_the_known_range_is_marked() -> None:
+    """The newest or oldest release is used instead, and marked as such."""
     newer, older = options.load("99.0"), options.load("0.4.3")
 
     assert newer.version == NEWEST
@@ -72,8 +72,8 @@ def test_a_version_outside_of_what_is_known_says_so() -> None:
 @pytest.mark.parametrize(
     "text", ["", "junk", "1", "0.x", "0.1; rm -rf /", "\u0660.\u0661", "0." + "1" * 300, "0.1" + "-a" * 5000]
 )
-def test_what_is_no_version_is_refused_in_one_line(text: str) -> None:
-    """A text that is no version is named, cut to a length that fits a line."""
+def test_an_invalid_version_is_rejected_in_one_line(text: str) -> None:
+    """The text is named, cut to fit the line."""
     with pytest.raises(InputError, match="is not a vLLM version; use") as refused:
         options.load(text)
 
@@ -81,7 +81,7 @@ def test_what_is_no_version_is_refused_in_one_line(text: str) -> None:
 
 
 @in_one_test("version", options.known_releases())
-def test_every_release_has_what_a_command_is_judged_by(version: str) -> None:
+def test_every_release_has_the_data_to_check_a_command(version: str) -> None:
     """Both programs have options, each spelling once, with types and defaults in the documented terms."""
     data = options.load(version)
 
@@ -106,8 +106,8 @@ def _classes(kind: object) -> set[str]:
     return set()
 
 
-def test_an_option_is_told_as_the_parser_has_it() -> None:
-    """Spellings, type, choices and default of a release are those of its parser."""
+def test_an_option_is_described_as_in_the_parser() -> None:
+    """Spellings, type, choices and default equal the release's parser."""
     by_string = options.load("0.19.0").by_string
 
     assert by_string["-tp"].name == "--tensor-parallel-size"
@@ -119,16 +119,16 @@ def test_an_option_is_told_as_the_parser_has_it() -> None:
     assert not by_string["--enforce-eager"].takes_value
 
 
-def test_json_keys_are_told_with_types_and_names() -> None:
-    """A key's type comes from the class that validates it, with the words that its own check takes."""
+def test_json_keys_have_types_and_names() -> None:
+    """A key's type is its class's, with the words that its check accepts."""
     keys = options.load("0.33.0").objects["CompilationConfig"]["keys"]
 
     assert keys["cudagraph_mode"]["type"]["words"][:3] == ["NONE", "PIECEWISE", "FULL"]
     assert "backend" in keys
 
 
-def test_history_tells_when_an_option_came_changed_and_went() -> None:
-    """An option that went is told with the last release that had it; one that was renamed still has its history."""
+def test_history_has_additions_changes_and_removals() -> None:
+    """A removed option has its last release, and a renamed one keeps its history."""
     swap = options.history("--swap-space")
     utilization = [change for change in options.history("--gpu-memory-utilization") if "default" in change.fields]
 
@@ -145,8 +145,8 @@ def test_history_tells_when_an_option_came_changed_and_went() -> None:
     assert options.history("VLLM_USE_V1")[-1].kind == "went"
 
 
-def test_history_and_releases_agree() -> None:
-    """An option is in a release exactly when its history says so."""
+def test_history_and_releases_are_consistent() -> None:
+    """An option is in a release exactly if its history says so."""
     releases = options.known_releases()
     for name, changes in options.histories("option").items():
         at = None
@@ -183,8 +183,8 @@ def test_a_default_that_moves_with_the_gpu_is_read_from_the_table_of_the_release
     assert options.Default(tokens, is_known=True) == found
 
 
-def test_a_default_that_cannot_be_known_says_what_it_depends_on() -> None:
-    """Without the GPU, or with an argument that the release does not have, no number is made up."""
+def test_an_unknown_default_names_its_dependency() -> None:
+    """Without the GPU, or for an argument outside the release, no value is invented."""
     data = options.load("0.16.0")
 
     assert data.default("max_num_seqs") == options.Default(None, False, ("the GPU",))
@@ -212,8 +212,8 @@ def test_a_bound_is_that_of_the_release(version: str, dest: str, limits: dict[st
     assert bool(bound.says) is not bool(limits)
 
 
-def test_a_release_has_bounds_and_each_is_about_arguments_that_it_has() -> None:
-    """Every known release was read; a bound of an argument that nobody can give would never be told."""
+def test_the_bounds_of_a_release_are_about_its_arguments() -> None:
+    """Every known release was read; a bound of a missing argument would never apply."""
     for version in options.known_releases():
         data = options.load(version)
         given = data.parameters["EngineArgs"]
@@ -225,8 +225,8 @@ def test_a_release_has_bounds_and_each_is_about_arguments_that_it_has() -> None:
 _RANDOM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|\b[0-9a-f]{16,}\b|vllm_mm_.")
 
 
-def test_no_default_is_one_that_a_process_made_for_itself() -> None:
-    """What is drawn anew by each process, or is the host's own, is no default: it is kept as computed."""
+def test_no_default_is_process_specific() -> None:
+    """Random and host-specific values are stored as computed."""
     for version in options.known_releases():
         data = options.load(version)
         told = {name: one.default for name, one in data.environment.items()}
@@ -238,8 +238,8 @@ def test_no_default_is_one_that_a_process_made_for_itself() -> None:
     assert drawn.default == {"repr": "computed"}
 
 
-def test_data_that_is_damaged_or_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken file is named with what makes it anew; so is a folder without data."""
+def test_damaged_or_missing_data_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken file or a missing folder, with the command that generates it."""
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
     (tmp_path / "catalog" / "releases").mkdir(parents=True)
 
@@ -266,8 +266,8 @@ def test_loading_a_release_takes_milliseconds() -> None:
     assert min(times) < 0.06
 
 
-def test_files_hold_no_paths_of_the_host_and_no_help() -> None:
-    """What was generated says nothing of the machine that generated it."""
+def test_files_contain_no_host_paths_and_no_help() -> None:
+    """Generated files say nothing about the machine."""
     for path in options.releases_dir().glob("0.*.json"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"/(?:root|home|work|mnt|opt)/|/tmp/\w", text), path.name
@@ -291,8 +291,8 @@ def test_files_hold_no_paths_of_the_host_and_no_help() -> None:
         ("0.9.2cu128", (0, 9, 2, 1)), ("0.11.1.1", (0, 11, 1, 1)),
     ],
 )  # fmt: skip
-def test_a_version_is_ordered_by_its_numbers_and_what_comes_before_it(text: str, key: options.Key | None) -> None:
-    """What is made before a release sorts before it, whatever is built of it later does not (PEP 440)."""
+def test_versions_are_ordered_as_in_pep_440(text: str, key: options.Key | None) -> None:
+    """Pre-releases precede the release, later builds do not (PEP 440)."""
     assert options.version_key(text) == key
 
 
@@ -308,10 +308,8 @@ def test_a_version_is_ordered_by_its_numbers_and_what_comes_before_it(text: str,
         ("0.10.0", {"first": "0.9.2", "last": "0.11.0"}, True),
     ],
 )
-def test_a_row_of_a_table_holds_from_its_first_release_to_its_last(
-    version: str, row: dict[str, str], *, is_within: bool
-) -> None:
-    """Both are within, and either may be open."""
+def test_a_row_of_a_table_includes_both_releases(version: str, row: dict[str, str], *, is_within: bool) -> None:
+    """Either end may be open."""
     assert options.is_within(version, row) is is_within
 
 
@@ -322,13 +320,13 @@ def test_a_row_of_a_table_holds_from_its_first_release_to_its_last(
         ("le", 2, 1, False), ("lt", 1, 1, False), ("lt", 0, 1, True),
     ],
 )  # fmt: skip
-def test_a_limit_holds_as_its_sign_says(sign: str, number: int, limit: int, *, holds: bool) -> None:
-    """At the number itself, and one beside it."""
+def test_a_limit_follows_its_operator(sign: str, number: int, limit: int, *, holds: bool) -> None:
+    """At the number and next to it."""
     assert options.LIMITS[sign].holds(number, limit) is holds
 
 
-def test_a_type_is_what_is_within_its_optional_ones() -> None:
-    """However many there are."""
+def test_a_type_inside_nested_optionals() -> None:
+    """For any number of them."""
     assert options.inner_type({"optional": {"optional": {"int": {"ge": 1}}}}) == {"int": {"ge": 1}}
     assert options.inner_type("str") == "str"
     assert options.inner_type({"list": {"optional": "str"}}) == {"list": {"optional": "str"}}
@@ -338,7 +336,7 @@ def test_a_type_is_what_is_within_its_optional_ones() -> None:
 
 
 def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **releases: dict[str, Any]) -> Path:
-    """Release files with these records set and taken away."""
+    """Release files with these records set and removed."""
     folder = tmp_path / "catalog" / "releases"
     folder.mkdir(parents=True)
     for name, told in releases.items():
@@ -388,8 +386,8 @@ _RECORDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def test_options_are_read_with_what_their_records_leave_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record says only what differs from an option that takes one text."""
+def test_options_are_read_with_their_omitted_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record only has differences from an option with one string."""
     _data(tmp_path, monkeypatch, **_RECORDS)
     data = options.load("0.1.0")
     plain = data.by_string["--plain"]
@@ -418,7 +416,7 @@ def test_options_are_read_with_what_their_records_leave_out(tmp_path: Path, monk
 
 
 def test_variables_and_bounds_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a variable's record leaves out is as most are; a bound's condition is made of its limits."""
+    """Omitted fields of a variable have defaults; a bound's condition is built from its limits."""
     _data(tmp_path, monkeypatch, **_RECORDS)
     data = options.load("0.1.0")
     one, other = data.environment["A"], data.environment["B"]
@@ -440,7 +438,7 @@ def test_variables_and_bounds_are_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_default_is_the_options_or_the_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an argument that the release has in neither form there is none."""
+    """An argument in neither form has none."""
     _data(tmp_path, monkeypatch, **_RECORDS)
     data = options.load("0.1.0")
     assert data.default("plain") == options.Default(5, is_known=True)
@@ -477,10 +475,10 @@ _ROWS = {
         (("A100", None, "8.0"), "serve", None),
     ],
 )
-def test_rows_are_tried_until_one_holds(
+def test_rows_are_tried_until_one_applies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: tuple[Any, Any, Any], context: str, value: int | None
 ) -> None:
-    """A row whose condition is not known leaves the value open; one that does not hold is passed over."""
+    """A row with an unknown condition leaves the value open; a false one is skipped."""
     _data(tmp_path, monkeypatch, v0_1_0={"set": {"default moved": _ROWS}})
     gpu, memory, capability = device
     found = options.load("0.1.0").default("moved", context=context, gpu=gpu, memory_gib=memory, capability=capability)
@@ -488,9 +486,7 @@ def test_rows_are_tried_until_one_holds(
     assert found == wanted
 
 
-def test_a_table_without_a_row_that_holds_says_what_it_depends_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_without_a_matching_row_names_its_dependency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And so does one that has no value for the program."""
     rows = {"rows": [{"if": [{"memory_gib": 70}], "value": {"LLM_CLASS": 1}}], "depends_on": ["more"]}
     _data(tmp_path, monkeypatch, v0_1_0={"set": {"default moved": rows, "default bare": {}}})
@@ -500,8 +496,8 @@ def test_a_table_without_a_row_that_holds_says_what_it_depends_on(
     assert data.default("bare") == options.Default(None, False, ())
 
 
-def test_what_became_of_a_name_is_told_from_release_to_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It came, changed, went and came back; what a release takes away that was never there is no change."""
+def test_the_history_of_a_name_is_listed_by_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Added, changed, removed and restored; removing an absent option is not a change."""
     folder = _data(tmp_path, monkeypatch, **_RECORDS)
     assert options.history("A") == (
         options.OptionChange("0.1.0", None, "came"), options.OptionChange("0.2.0", "0.1.0", "went"),
@@ -542,10 +538,10 @@ def test_what_became_of_a_name_is_told_from_release_to_release(tmp_path: Path, m
         ("latest", "0.2.1", False, False),
     ],
 )  # fmt: skip
-def test_a_version_between_releases_is_judged_by_the_nearest(
+def test_a_version_between_releases_uses_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, version: str, *, is_beyond: bool, is_before: bool
 ) -> None:
-    """The same minor release, else the one below; what is beyond both ends is told."""
+    """The same minor release, else the previous one; versions outside the range are marked."""
     _data(tmp_path, monkeypatch, **_RECORDS)
     (tmp_path / "catalog" / "releases" / "x.json").write_text("{", encoding="utf-8")
     (tmp_path / "catalog" / "releases" / "support.json").write_text("{", encoding="utf-8")
@@ -556,8 +552,8 @@ def test_a_version_between_releases_is_judged_by_the_nearest(
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"set": {}}', '{"set": {}, "unset": {}}', '{"set": [], "unset": []}'])
-def test_data_of_another_form_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """With what makes it anew."""
+def test_data_in_another_format_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """With the command that generates it."""
     folder = _data(tmp_path, monkeypatch)
     (folder / "0.1.0.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"0\.1\.0\.json: not release data; create it again"):

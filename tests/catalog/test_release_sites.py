@@ -1,4 +1,4 @@
-"""What is read from a release's sources: where it logs, where its start-up functions stand, how it words things."""
+"""Data from a release's sources: log calls, startup functions and wordings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def shelf() -> Catalog:
-    """A catalog of two symptoms, one of them not in vLLM's words, and a line."""
+    """A catalog of two symptoms, one of them not vLLM's, and a line."""
     symptoms = [
         {"id": "a.b", "signatures": [{"pattern": pattern} for pattern in MESSAGES]},
         {"id": "c.d", "signatures": [{"pattern": "CUDA says", "origin": "cuda"}]},
@@ -103,8 +103,8 @@ def test_sites_are_the_lines_that_logging_reports(package: Path) -> None:
     assert modules["logger.py"] == Module((2,), (ModuleFunction("print_warning_once", 1, 2),))
 
 
-def test_functions_are_kept_of_start_up_code_alone(package: Path) -> None:
-    """Of a model's module its log lines remain; a module that does not parse is left out."""
+def test_functions_are_kept_of_startup_code_only(package: Path) -> None:
+    """Model modules keep only log lines; a module with a syntax error is skipped."""
     modules = call_sites.read_sources(package).modules
 
     assert modules["model_executor/models/llama.py"] == Module((2,))
@@ -118,8 +118,8 @@ def test_messages_are_matched_with_their_holes_filled(package: Path) -> None:
     assert {pattern: pattern in found for pattern in MESSAGES} == MESSAGES
 
 
-def test_what_is_filled_in_takes_the_shape_that_a_pattern_asks_for() -> None:
-    """A size of a tensor, a quoted name, a negative number, one of several words."""
+def test_inserted_values_have_the_shape_of_the_pattern() -> None:
+    """A tensor size, a quoted name, a negative number, one of several words."""
     patterns = [
         r"size torch\.Size\(\[(?P<weight_shape>[\d, ]{0,60})\]\) is",
         r"unknown '(?P<name>[-\w]{1,40})' given",
@@ -139,8 +139,8 @@ def test_what_is_filled_in_takes_the_shape_that_a_pattern_asks_for() -> None:
     assert Matcher(patterns).found([Template(text, None) for text in texts]) == set(patterns)
 
 
-def test_releases_are_written_and_read_again(package: Path, tmp_path: Path) -> None:
-    """A second run writes the same; adding an older release leaves what is known of the newer one."""
+def test_releases_are_written_and_read_back(package: Path, tmp_path: Path) -> None:
+    """A second run writes the same, and adding an older release keeps the newer one's data."""
     folder = tmp_path / "logs"
     call_sites.write({"1.1.0": package}, shelf(), folder)
     first = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
@@ -157,8 +157,8 @@ def test_releases_are_written_and_read_again(package: Path, tmp_path: Path) -> N
     assert "logger.py" not in both.modules("1.0.0")
 
 
-def test_lines_that_documents_claim_are_looked_for(package: Path, tmp_path: Path) -> None:
-    """Whether a release prints them is kept; one that none prints is an answer, not a fault of the catalog."""
+def test_lines_claimed_by_documents_are_searched(package: Path, tmp_path: Path) -> None:
+    """Which releases print them is stored; a line that none prints is not an error."""
     printed = next(pattern for pattern, is_there in MESSAGES.items() if is_there)
     claimed = {"claims:mine": [printed, sites.wording("World size: 2")]}
     unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs", claimed)
@@ -168,8 +168,8 @@ def test_lines_that_documents_claim_are_looked_for(package: Path, tmp_path: Path
     assert {asked.asked_by for asked in unworded} == {"a.b"}
 
 
-def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path) -> None:
-    """By the symptom that asks for it; words that are not vLLM's own are not looked for."""
+def test_a_wording_without_a_release_is_reported(package: Path, tmp_path: Path) -> None:
+    """With its symptom; words of other programs are not searched."""
     unworded = call_sites.write({"1.0.0": package}, shelf(), tmp_path / "logs")
     wordings = sites.read_wordings(tmp_path / "logs" / sites.WORDINGS)
 
@@ -178,8 +178,8 @@ def test_a_wording_that_no_release_has_is_reported(package: Path, tmp_path: Path
     assert wordings.has("CUDA says", "1.0.0") is None
 
 
-def test_wordings_that_a_release_brings_or_loses_are_told(package: Path, tmp_path: Path) -> None:
-    """Against the release before it; of one that is read again, against what was known of it."""
+def test_changed_wordings_of_a_release_are_reported(package: Path, tmp_path: Path) -> None:
+    """Compared with the previous release, or for an update with its earlier data."""
     path = tmp_path / "logs" / sites.WORDINGS
     told = []
     for release in ("1.0.0", "1.1.0", "1.1.0", "1.2.0"):

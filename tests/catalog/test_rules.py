@@ -23,11 +23,11 @@ from vllm_runbooks.lint.records import Issue, Linted
 ROOT = folders.catalog_dir()
 SOURCES = Path(vllm_runbooks.__file__).parent
 FILES = {path.stem: path for path in compiled.rule_sources(ROOT)}
-"""Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
+"""Tests are created from names; only workers read the files, not each process that collects."""
 _ID = re.compile(rf'"((?:{"|".join(rule_files.GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+)*)"')
 _TROUBLE = re.compile(r'\bTrouble\(\s*"([a-z.-]+)"')
 _SHELL_TROUBLE = re.compile(r'\b(?:Fault|_Found|_Break|_by_line)\(\s*(?:\w+, )?"([a-z-]+)"')
-"""What makes troubles of a shell script; what kind stands first."""
+"""The issues of a shell script, and the kind that precedes others."""
 
 
 @cache
@@ -38,7 +38,7 @@ def read_rule(name: str) -> Rule:
 
 @cache
 def lint(text: str, name: str, vllm: str | None, gpus: str | None) -> Linted:
-    """What is found in a text, and what mending makes of it."""
+    """Lint a text, and apply its fixes."""
     return checking.lint_text(text, name=name, vllm=vllm, gpus=gpus, fix=True)
 
 
@@ -55,7 +55,7 @@ def found(rule: Rule, sample: RuleExample | RuleNearMiss) -> Linted:
 
 
 def place(text: str, words: str) -> tuple[int, int]:
-    """Line and column where words stand, from 1."""
+    """Line and column of these words, from 1."""
     before = text[: text.index(words)]
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
@@ -70,7 +70,7 @@ def at_its_place(rule: Rule, example: RuleExample) -> Issue:
 
 
 def a_rule_finds_its_examples(rule: Rule) -> None:
-    """The issue stands at the words that the example names, and says what it is to say, with no hole left in it."""
+    """The issue is at the words of the example, and has its message without placeholders."""
     holes = {hole for sentence in rule.message for hole in re.findall(r"\{\w+\}", sentence)}
     for example in rule.examples:
         issue = at_its_place(rule, example)
@@ -84,7 +84,7 @@ def a_rule_finds_its_examples(rule: Rule) -> None:
 
 
 def an_example_is_fixed_as_it_says(rule: Rule) -> None:
-    """With `fixed` the whole text becomes that, and stays so; without it the issue has no fix."""
+    """With `fixed` the text becomes this and stays so; without it there is no fix."""
     for example in rule.examples:
         issue = at_its_place(rule, example)
         if example.fixed is None:
@@ -99,7 +99,7 @@ def an_example_is_fixed_as_it_says(rule: Rule) -> None:
 
 
 def an_example_has_no_error_of_another_rule(rule: Rule) -> None:
-    """What one rule is about is not told a second time as something else."""
+    """One mistake has one error."""
     for example in rule.examples:
         errors = {issue.rule for issue in found(rule, example).issues if issue.severity is IssueSeverity.ERROR}
 
@@ -113,7 +113,7 @@ def a_rule_is_silent_on_its_near_misses(rule: Rule) -> None:
 
 
 def a_rule_has_examples_enough(rule: Rule) -> None:
-    """Two of what it finds and two of what it leaves alone, at the least."""
+    """At least two positive and two negative ones."""
     assert len(rule.examples) >= 2
     assert len(rule.near_misses) >= 2
 
@@ -129,8 +129,8 @@ def sources(pattern: str) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob(pattern))
 
 
-def test_every_rule_is_named_in_the_code() -> None:
-    """No rule is an orphan; troubles of a shell script and problems of arguments are named without their group."""
+def test_every_rule_is_used_in_the_code() -> None:
+    """Rules for shell scripts and arguments are named there without their group."""
     code = sources("*.py")
     without_group = {"shell.": sources("reading/shell/*.py"), "option.": sources("reading/arguments/*.py")}
     named = {name for name in FILES if f'"{name}"' in code}
@@ -144,11 +144,11 @@ def test_every_rule_is_named_in_the_code() -> None:
     assert not {*FILES} - named
 
 
-def test_everything_that_is_found_has_its_rule() -> None:
-    """Nothing is lost for want of a rule, be it found by a rule's own name or as a trouble."""
+def test_every_issue_has_its_rule() -> None:
+    """Issues with a rule's name and those of the shell reader."""
     code = sources("*.py")
     kinds = _TROUBLE.findall(code) + _SHELL_TROUBLE.findall(sources("reading/shell/*.py"))
-    # What begins with the toolchain's name elsewhere is a symptom or a finding of its own.
+    # Other names with the toolchain's prefix are symptoms or findings.
     elsewhere = {name for name in _ID.findall(code) if name.startswith("edge10.")} - set(
         _ID.findall(sources("*_rules.py"))
     )
@@ -157,8 +157,8 @@ def test_everything_that_is_found_has_its_rule() -> None:
     assert sorted(named - set(FILES)) == []
 
 
-def test_only_an_info_is_about_style(tmp_path: Path) -> None:
-    """What most profiles hide must not stop a launch."""
+def test_only_infos_are_about_style(tmp_path: Path) -> None:
+    """Issues hidden by most profiles must not block a launch."""
     path = tmp_path / "option.underscore.yaml"
     text = FILES["option.underscore"].read_text("utf-8")
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""The JSON Schemas are fresh, and what is authored and printed keeps to them."""
+"""The JSON Schemas are current, and authored and printed documents match them."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_schemas_are_fresh(name: str) -> None:
 
 @pytest.mark.slow
 @in_one_test("case", CASES)
-def test_every_answer_keeps_to_the_schema(case: str) -> None:
-    """Each recorded case, whole and start by start."""
+def test_every_answer_matches_the_schema(case: str) -> None:
+    """Each recorded case, as a whole and per launch."""
     check = validator("diagnose.json")
     answer = diagnosing.diagnose(sources.load(case))
     for number in range(len(answer.starts) + 1):
@@ -118,7 +118,7 @@ def test_the_schema_notices_another_document(change: Any) -> None:
     ],
     ids=lambda value: value.parent.name + "/" + value.stem if isinstance(value, Path) else "",
 )
-def test_editors_accept_what_the_check_accepts(schema: str, path: Path) -> None:
+def test_editors_accept_valid_files(schema: str, path: Path) -> None:
     """The schemas of authored files know lists of pieces and plain names."""
     data = json.loads(json.dumps(YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))))
 

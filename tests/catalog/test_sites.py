@@ -1,4 +1,4 @@
-"""A log tells the release that wrote it by the source lines it names, and says how sure that is."""
+"""The source lines in a log identify the release that wrote it, with a certainty."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ old/engine.py
 
 
 def told(*lines: str, frames: Iterable[tuple[str, int, str]] = ()) -> Fit:
-    """The fit of log lines, given by where they stand, and of frames."""
+    """The fit of log lines, given by file and line, and of frames."""
     return sites.fit(filter(None, map(sites.site, lines)), [Frame(*frame) for frame in frames], book=BOOK)
 
 
-def test_a_release_is_told_by_its_lines() -> None:
-    """All of them stand where this release has them, and none other has them all."""
+def test_a_release_is_identified_by_its_lines() -> None:
+    """All of them are in this release, and not all in any other."""
     assert told("core.py:100", "core.py:150", "core.py:350", "engine.py:420", "engine.py:900") == Fit("1.0.0", (), 5, 5)
 
 
 def test_releases_with_the_same_lines_are_all_named() -> None:
-    """A patch that changed none of these files cannot be told from the release before."""
+    """A patch without changes in these files equals the previous release."""
     fit = told("core.py:130", "core.py:180", "core.py:380", "engine.py:31", "engine.py:440")
 
     assert (fit.release, fit.candidates) == (None, ("1.1.0", "1.1.1"))
 
 
 def test_a_development_build_has_a_closest_release() -> None:
-    """Some of its lines stand where a release has them, too many do not."""
+    """Some of its lines match a release, too many do not."""
     fit = told("core.py:100", "core.py:150", "core.py:350", "core.py:666", "engine.py:421", "engine.py:428")
 
     assert (fit.release, fit.candidates, fit.matched, fit.total) == (None, ("1.0.0",), 3, 6)
@@ -67,15 +67,15 @@ def test_a_development_build_has_a_closest_release() -> None:
     [(), ("core.py:100",), ("plugin.py:1", "plugin.py:2", "mine.py:3"), ("core.py:1", "core.py:2", "engine.py:3")],
     ids=["nothing", "one line", "another program's", "no release's"],
 )
-def test_little_evidence_tells_nothing(lines: tuple[str, ...]) -> None:
-    """One line may be an accident, and other programs write in this form as well."""
+def test_little_evidence_identifies_nothing(lines: tuple[str, ...]) -> None:
+    """A single line may be an accident, and other programs use this format too."""
     fit = told(*lines)
 
     assert (fit.release, fit.candidates) == (None, ())
 
 
-def test_frames_of_a_traceback_tell_too() -> None:
-    """A frame stands for its release where the function has that line; another package's frames say nothing."""
+def test_frames_of_a_traceback_count() -> None:
+    """If the function contains the line in a release; frames of other packages do not count."""
     frames = [
         ("/usr/lib/python3/site-packages/vllm/v1/core.py", 150, "start"),
         ("C:\\site-packages\\vllm\\v1\\core.py", 210, "stop"),
@@ -105,13 +105,13 @@ def test_a_source_is_read_in_every_form(source: str, expected: Site | None) -> N
 
 
 @pytest.mark.parametrize("text", ["", "releases", "releases 1.0.0\na.py\n 1.0.0 x y = f 1\n", "a.py\n 9 1\n"])
-def test_damaged_data_tells_nothing(text: str) -> None:
+def test_damaged_data_identifies_nothing(text: str) -> None:
     """No release is better than a wrong one."""
     assert sites.fit([Site("a.py", 1), Site("a.py", 2)], book=Book(text)).release is None
 
 
-def test_releases_are_ordered_as_they_came() -> None:
-    """By number, with what follows a release behind it."""
+def test_releases_are_sorted() -> None:
+    """By number, with post-releases after their release."""
     releases = ["0.10.2", "0.9.0.1", "0.8.5.post1", "0.9.0", "0.8.5"]
 
     assert sorted(releases, key=sites.order) == ["0.8.5", "0.8.5.post1", "0.9.0", "0.9.0.1", "0.10.2"]
@@ -126,7 +126,7 @@ def without_version(text: str) -> str:
 
 
 def release_of(text: str, given: str | None = None) -> Release:
-    """The release of the first start in a log."""
+    """The release of the first launch in a log."""
     starts = startup_log.read(Evidence((Document("a.log", text),), vllm=given), catalog.load_catalog())
     return starts[0].release if starts else Release()
 
@@ -136,8 +136,8 @@ CASES = sorted((data_dir() / "catalog" / "cases").glob("*/startup.log"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
-def test_a_shipped_case_is_never_told_to_be_of_another_release(path: Path) -> None:
-    """Without the lines that print it, the release is found, or one of several, or none."""
+def test_a_shipped_case_is_never_assigned_another_release(path: Path) -> None:
+    """Without the lines that print it: the release, one of several, or none."""
     text = path.read_text(encoding="utf-8")
     printed = release_of(text)
     found = release_of(without_version(text))
@@ -146,8 +146,8 @@ def test_a_shipped_case_is_never_told_to_be_of_another_release(path: Path) -> No
         assert printed.version in (found.version, *found.candidates)
 
 
-def test_the_log_of_the_first_document_is_of_one_release(seeds: Path) -> None:
-    """Its two log lines stand in one release alone."""
+def test_the_log_of_the_first_document_has_one_release(seeds: Path) -> None:
+    """Its two log lines match a single release."""
     text = (seeds / "single-gpu-oom-and-8x3090-split.md").read_text(encoding="utf-8")
 
     assert release_of(text) == Release("0.16.0", "call-sites", (), release_of(text).data)
@@ -161,8 +161,8 @@ def test_the_logs_of_the_third_document_are_of_one_release(seeds: Path) -> None:
     assert {(start.release.version, start.release.source) for start in starts} == {("0.19.0", "call-sites")}
 
 
-def test_what_is_printed_counts_more_than_what_the_lines_tell(seeds: Path) -> None:
-    """A fork that prints a version of its own keeps it, and the release it is closest to is named."""
+def test_a_printed_version_takes_precedence_over_lines(seeds: Path) -> None:
+    """A fork keeps its printed version, with the closest release."""
     text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
     own = text.replace("version 0.19.0", "version 0.18.2.dev7+g0123abc").replace("(v0.19.0)", "(v0.18.2.dev7)")
 
@@ -172,7 +172,7 @@ def test_what_is_printed_counts_more_than_what_the_lines_tell(seeds: Path) -> No
     assert release.candidates == ("0.19.0",)
 
 
-def test_lines_without_a_source_tell_nothing() -> None:
+def test_lines_without_a_source_identify_nothing() -> None:
     """Nor do the lines of another program."""
     release = release_of("INFO 11-20 08:00:00 vLLM is here\nKeyError: 'x'\n")
 
@@ -181,7 +181,7 @@ def test_lines_without_a_source_tell_nothing() -> None:
 
 
 def frames_of(release: str) -> list[Frame]:
-    """A frame in the middle of functions of a release's start, as its traceback would name them."""
+    """A frame in the middle of startup functions, as in a traceback of the release."""
     modules = sites.read_book(sites.data_folder() / sites.SITES).modules(release)
     return [
         Frame(f"/usr/lib/vllm/{path}", (function.first + function.last) // 2, function.name)
@@ -194,8 +194,8 @@ def frames_of(release: str) -> list[Frame]:
     ("release", "alike"),
     [("0.8.5", ("0.8.5", "0.8.5.post1")), ("0.6.6", ("0.6.6", "0.6.6.post1"))],
 )
-def test_patch_releases_that_are_alike_are_all_named(release: str, alike: tuple[str, ...]) -> None:
-    """Where only kernels or pins were mended, the release stands for its post-releases too."""
+def test_equal_patch_releases_are_all_named(release: str, alike: tuple[str, ...]) -> None:
+    """Post-releases that only change kernels or pins share the release's lines."""
     told = sites.fit([], frames_of(release))
 
     assert told.release == release
@@ -204,7 +204,7 @@ def test_patch_releases_that_are_alike_are_all_named(release: str, alike: tuple[
 
 
 @pytest.mark.parametrize("release", ["0.2.7", "0.4.2", "0.5.3.post1", "0.6.2"])
-def test_releases_that_differ_are_told_apart(release: str) -> None:
+def test_different_releases_are_distinguished(release: str) -> None:
     """Also where the data of options does not reach."""
     book = sites.read_book(sites.data_folder() / sites.SITES)
     places = [
@@ -216,7 +216,7 @@ def test_releases_that_differ_are_told_apart(release: str) -> None:
     assert sites.fit(places[:60]).release == release
 
 
-# ---- what a book holds, and what is made of damaged ones
+# ---- the contents of a data file, and damaged ones
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,12 @@ def test_releases_that_differ_are_told_apart(release: str) -> None:
     ],
 )  # fmt: skip
 def test_a_site_is_a_file_and_a_line(source: str, wanted: Site | None) -> None:
-    """Its base name, whatever path stands in front of it."""
+    """The base name of any path."""
     assert sites.site(source) == wanted
 
 
-def test_a_release_is_made_of_the_rows_before_it() -> None:
-    """Distances become lines; a release without a row of its own has that of the one before it; `-` ends a file."""
+def test_a_release_extends_the_previous_rows() -> None:
+    """Distances become lines; a missing row equals the previous release's; `-` ends a file."""
     first, patch, last = (BOOK.modules(release) for release in ("1.0.0", "1.1.1", "2.0.0"))
     assert first["v1/core.py"].sites == (100, 150, 350, 650)
     assert first["v1/core.py"].functions == (
@@ -248,8 +248,8 @@ def test_a_release_is_made_of_the_rows_before_it() -> None:
     assert first["old/engine.py"] == Module((900,), ())
 
 
-def test_sites_of_files_of_one_name_are_merged() -> None:
-    """In each release, ascending; of a name that no file has there are none."""
+def test_sites_of_files_with_one_name_are_merged() -> None:
+    """In each release, ascending; an unknown name has none."""
     assert BOOK.sites("engine.py") == [(20, 420, 427, 457, 900), (31, 440, 448, 479), (31, 440, 448, 479), ()]
     assert BOOK.sites("core.py")[0] == (100, 150, 350, 650)
     assert BOOK.sites("none.py") == []
@@ -268,7 +268,7 @@ def test_sites_of_files_of_one_name_are_merged() -> None:
         ("= 0 1 2", Module((), (ModuleFunction("run", 1, 3),))),
     ],
 )
-def test_a_damaged_row_has_what_can_be_read(row: str, module: Module) -> None:
+def test_a_damaged_row_has_its_readable_part(row: str, module: Module) -> None:
     """Lines or functions, never an error."""
     book = Book(f"releases 1.0\na.py\n names run\n 1.0 {row}\n")
     assert book.modules("1.0") == {"a.py": module}
@@ -308,16 +308,16 @@ def test_files_that_no_release_has_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(("line", "matched"), [(89, 0), (90, 1), (190, 1), (191, 0)])
-def test_a_frame_lies_within_its_function(line: int, matched: int) -> None:
-    """From its first line to its last: `start` of 1.0.0 goes from 90 to 190."""
+def test_a_frame_is_inside_its_function(line: int, matched: int) -> None:
+    """From first to last line: `start` of 1.0.0 is 90 to 190."""
     book = Book("releases 1.0.0\nv1/core.py\n names start\n 1.0.0 = 0 90 100\n")
     found = sites.fit([], [Frame("/x/vllm/v1/core.py", line, "start")], book=book)
     assert (found.matched, found.total) == (matched, 1)
     assert sites.fit([], [Frame("/x/vllm/v1/core.py", 100, "stop")], book=book).matched == 0
 
 
-def test_how_well_a_release_must_fit() -> None:
-    """Ten of ten, nine of ten; with eight the release is only the closest, with two nothing is said."""
+def test_the_required_fit_of_a_release() -> None:
+    """Nine or ten of ten; with eight a release is only the closest, with two there is none."""
     lines = " ".join(["10"] * 10)
     book = Book(f"releases 1.0 2.0\na.py\n 1.0 {lines}\n 2.0 5000\n")
     for hits, release, candidates in (
@@ -354,13 +354,13 @@ def test_only_so_many_sites_are_weighed() -> None:
         ("id 7", "id " + "4" * 21, False),
     ],
 )
-def test_a_line_stands_for_every_number_and_whatever_is_left_out(said: str, line: str, *, matches: bool) -> None:
-    """What is filled in when it is printed may be anything of its kind; all else is as it is."""
+def test_a_line_matches_any_number_and_omission(said: str, line: str, *, matches: bool) -> None:
+    """Placeholders match anything of their kind; other text matches exactly."""
     assert bool(re.fullmatch(sites.wording(said), line)) is matches
 
 
-def test_a_wording_is_had_where_its_sign_says_so() -> None:
-    """1 and 0; anything else, and a release or a wording that is not there, is not known."""
+def test_the_presence_of_a_wording() -> None:
+    """1 and 0; other values, releases and wordings are unknown."""
     wordings = Wordings(("1", "2", "3"), {sites.digest("a"): "10?"})
     assert [wordings.has("a", release) for release in ("1", "2", "3", "4")] == [True, False, None, None]
     assert wordings.has("b", "1") is None

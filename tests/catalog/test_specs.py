@@ -62,8 +62,8 @@ def test_the_shipped_files_are_good() -> None:
         ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
     ],
 )
-def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expected: list[Any]) -> None:
-    """Case, spaces, dashes and the vendor's words do not matter; a count and a host may stand with a name."""
+def test_gpus_are_found_by_common_names(shelf: Specs, spec: str, expected: list[Any]) -> None:
+    """Case, spaces, dashes and vendor words are ignored; a count and a host may be given."""
     assert [(card.gpu.name, card.node) for card in shelf.gpus(spec)] == expected
 
 
@@ -90,15 +90,15 @@ def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expect
         ("x" * 100_000, "more than 100 characters"),
     ],
 )
-def test_a_name_that_is_not_clear_is_refused_with_what_is_meant(shelf: Specs, spec: str, said: str) -> None:
-    """A name of several cards is refused with them, a size that no card has with those there are."""
+def test_an_ambiguous_name_is_rejected_with_candidates(shelf: Specs, spec: str, said: str) -> None:
+    """A name of several GPUs lists them, an unknown memory size the existing ones."""
     with pytest.raises(InputError) as refused:
         shelf.gpus(spec)
     assert said in str(refused.value)
     assert len(str(refused.value)) < 400
 
 
-def test_every_name_of_a_card_finds_it(shelf: Specs) -> None:
+def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
     """Names and aliases are unambiguous, and a capability is a number that can be compared."""
     for gpu in shelf.table.gpus:
         for name in (gpu.name, *gpu.aliases):
@@ -116,10 +116,10 @@ def test_every_name_of_a_card_finds_it(shelf: Specs) -> None:
         ("L20", 48, (44.53, 44.53), None),
     ],
 )
-def test_what_the_box_says_and_what_the_driver_reports_are_kept_apart(
+def test_nominal_and_reported_memory_are_separate(
     shelf: Specs, name: str, memory: float, reported: tuple[float, float] | None, capability: tuple[int, int] | None
 ) -> None:
-    """Memory as sold, and as printed lines show it; what no source says is None."""
+    """Memory as sold and as printed; None without a source."""
     gpu = shelf.gpu(name)
     sizes = [line.gib for line in gpu.reported]
     assert (gpu.memory_gib, gpu.version) == (memory, capability)
@@ -136,10 +136,8 @@ def test_what_the_box_says_and_what_the_driver_reports_are_kept_apart(
         ("RTX3090", 23.56, 23.69, 23.69),
     ],
 )
-def test_a_start_finds_what_most_starts_found(
-    shelf: Specs, name: str, least: float, expected: float, most: float
-) -> None:
-    """Of a card with several printed lines the total is their median, between the least and the most of them."""
+def test_a_launch_has_the_typical_memory(shelf: Specs, name: str, least: float, expected: float, most: float) -> None:
+    """With several printed lines the total is the median, inside their range."""
     total = shelf.gpu(name).total
     assert total is not None
     assert (total.low, total.expected, total.high) == (least, expected, most)
@@ -155,8 +153,8 @@ def test_a_start_finds_what_most_starts_found(
         ("RTX5090", (31.36,)),
     ],
 )
-def test_a_card_that_is_known_less_has_a_wider_band(shelf: Specs, name: str, printed: tuple[float, ...]) -> None:
-    """Of a card with fewer than three printed lines the band holds what other starts of vLLM printed on such cards."""
+def test_a_gpu_with_few_measurements_has_a_wider_range(shelf: Specs, name: str, printed: tuple[float, ...]) -> None:
+    """Below three printed lines the range includes other launches on similar GPUs."""
     total = shelf.gpu(name).total
     assert total is not None
     assert total.high - total.low > 0.01 * total.expected
@@ -164,8 +162,8 @@ def test_a_card_that_is_known_less_has_a_wider_band(shelf: Specs, name: str, pri
         assert total.low <= gib <= total.high
 
 
-def test_every_total_says_what_it_follows_from(shelf: Specs) -> None:
-    """A total has a source and lies below the card's size; of other vendors' drivers nothing is known."""
+def test_every_total_has_its_source(shelf: Specs) -> None:
+    """It is less than the nominal size; other vendors' drivers are unknown."""
     for gpu in shelf.table.gpus:
         if gpu.vendor == "nvidia":
             assert gpu.total is not None
@@ -188,16 +186,16 @@ def test_every_total_says_what_it_follows_from(shelf: Specs) -> None:
         ("MI300X", 5300, None),
     ],
 )
-def test_what_a_card_computes_with_and_how_fast_it_reads(
+def test_formats_and_bandwidth_of_a_gpu(
     shelf: Specs, name: str, bandwidth: float | None, formats: tuple[str, ...] | None
 ) -> None:
-    """Bandwidth and native formats are known or None; formats follow from the compute capability."""
+    """Known or None; native formats follow from the compute capability."""
     gpu = shelf.gpu(name)
     assert (gpu.memory_bandwidth_gb_s, gpu.formats) == (bandwidth, formats)
 
 
-def test_recorded_logs_show_the_memory_they_are_cited_for(shelf: Specs) -> None:
-    """A figure that a shipped case is the source of stands in that case's log."""
+def test_recorded_logs_contain_the_cited_memory(shelf: Specs) -> None:
+    """A figure with a shipped case as source is in its log."""
     cited = [line for gpu in shelf.table.gpus for line in gpu.reported if line.source.startswith("catalog/")]
     assert cited
     for line in cited:
@@ -240,8 +238,8 @@ def test_models_are_found_by_hub_id_or_folder(shelf: Specs, name: str, expected:
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "meta-llama/Meta-Llama-3-8B",
     ],
 )  # fmt: skip
-def test_models_of_the_source_documents_are_known(shelf: Specs, name: str) -> None:
-    """Each has its architecture, heads, width, layers and vocabulary, and none needs code of its own."""
+def test_models_of_the_source_documents_are_in_the_catalog(shelf: Specs, name: str) -> None:
+    """With architecture, heads, width, layers and vocabulary, and without remote code."""
     found = model(shelf, name)
     assert None not in (
         found.architecture, found.attention_heads, found.kv_heads, found.hidden_size, found.layers,
@@ -262,8 +260,8 @@ def test_models_of_the_source_documents_are_known(shelf: Specs, name: str) -> No
         ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
     ],
 )
-def test_a_configuration_tells_a_models_facts(shelf: Specs, name: str, expected: dict[str, Any]) -> None:
-    """What the source shows is read, what it does not show is None."""
+def test_a_configuration_yields_a_models_facts(shelf: Specs, name: str, expected: dict[str, Any]) -> None:
+    """Fields of the source are read, missing ones are None."""
     found = model(shelf, name)
     assert {field: getattr(found, field) for field in expected} == expected
 
@@ -306,8 +304,8 @@ def test_a_configuration_tells_a_models_facts(shelf: Specs, name: str, expected:
         ({"text_config": {"num_attention_heads": 8, "hidden_size": 64}}, {"attention_heads": 8, "head_dim": None}),
     ],
 )
-def test_any_configuration_is_read_as_far_as_it_goes(config: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Fields of another form than expected are unknown."""
+def test_any_configuration_is_read_as_far_as_possible(config: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Fields of another type are unknown."""
     found = specs.model_from_config(config)
     assert {field: getattr(found, field) for field in expected} == expected
 
@@ -327,14 +325,14 @@ FIELDS = (
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
 @settings(max_examples=200, deadline=None)
 def test_no_configuration_raises(config: dict[str, Any]) -> None:
-    """Whatever a config.json holds, a model is made of it."""
+    """Any content of config.json yields a model."""
     assert specs.model_from_config(config).config is config
 
 
 @given(st.text(max_size=60))
 @settings(max_examples=200, deadline=None)
-def test_any_name_is_found_or_refused_in_words(shelf: Specs, name: str) -> None:
-    """A name of a card raises InputError alone, one of a model nothing."""
+def test_any_name_is_found_or_rejected(shelf: Specs, name: str) -> None:
+    """GPU names only raise InputError, model names nothing."""
     shelf.model(name)
     with contextlib.suppress(InputError):
         shelf.gpus(name)
@@ -342,7 +340,7 @@ def test_any_name_is_found_or_refused_in_words(shelf: Specs, name: str) -> None:
 
 @pytest.mark.parametrize("text", [" ", ",", "/", "1", "- 8", "L4,", "8x", "a100@"])
 def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
-    """A megabyte of blanks, commas or slashes is answered at once."""
+    """A megabyte of blanks, commas or slashes is answered immediately."""
 
     def ask(text: str) -> None:
         shelf.model(text)
@@ -428,7 +426,7 @@ def test_a_hostile_request_costs_nothing(shelf: Specs, text: str) -> None:
     ],
 )
 def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str, text: str, said: str) -> None:
-    """What is wrong is told, what is good beside it is compiled."""
+    """Errors are listed, and valid entries next to them are compiled."""
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -458,8 +456,8 @@ def test_a_whole_folder_is_checked_with_its_specifications(tmp_path: Path) -> No
     ]
 
 
-def test_every_reviewed_default_is_one_and_says_where_it_changed(shelf: Specs) -> None:
-    """Each name is one of some release, and each source names a release, a file and a line."""
+def test_every_reviewed_default_names_its_change(shelf: Specs) -> None:
+    """Each name is in a release, and each source has release, file and line."""
     known = options.names(options.releases_dir())
     place = r"vllm [\d.]+(?:post\d+)? \S+\.py:\d+"
     reviews = {**shelf.defaults.options, **shelf.defaults.environment}
@@ -512,8 +510,8 @@ def _shelf(**files: dict[str, Any]) -> Specs:
         (" A100-80GB\t", "A100-80GB"),
     ],
 )  # fmt: skip
-def test_a_name_that_only_one_card_begins_with_is_that_card(asked: str, name: str) -> None:
-    """The rest of a name, and its memory, may be left out or said apart."""
+def test_a_prefix_of_one_gpu_finds_it(asked: str, name: str) -> None:
+    """The rest of a name and its memory may be missing or separate."""
     assert _shelf().gpu(asked).name == name
 
 
@@ -529,14 +527,14 @@ def test_a_name_that_only_one_card_begins_with_is_that_card(asked: str, name: st
         ("", "an empty name: unknown GPU; known GPUs are listed in the catalog's gpus.yaml"),
     ],
 )
-def test_a_name_of_no_card_is_refused_in_one_sentence(asked: str, said: str) -> None:
-    """With the cards that it fits, the sizes that there are, or those named nearly so."""
+def test_an_unknown_gpu_name_is_rejected_in_one_sentence(asked: str, said: str) -> None:
+    """With matching GPUs, existing sizes, or similar names."""
     with pytest.raises(InputError) as refused:
         _shelf().gpu(asked)
     assert str(refused.value) == said
 
 
-def test_a_request_counts_to_4096_cards() -> None:
+def test_a_request_has_at_most_4096_gpus() -> None:
     """As many as that in all, each with its host."""
     assert len(_shelf().gpus("4096xX9")) == 4096
     assert [card.node for card in _shelf().gpus("1 x X9@a, X9 @ b,X9")] == ["a", "b", None]
@@ -558,8 +556,8 @@ def test_formats_begin_with_a_capability(capability: str | None, formats: tuple[
     assert _card("x", 1, capability=capability).formats == formats
 
 
-def test_what_was_read_cannot_be_changed() -> None:
-    """Cards and models are read once and shared by all who ask."""
+def test_loaded_data_cannot_be_changed() -> None:
+    """GPUs and models are loaded once and shared."""
     kinds = [kind for kind in vars(specs).values() if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
     assert len(kinds) >= 14
     for kind in kinds:
@@ -633,13 +631,13 @@ _CONFIGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @in_one_test(("config", "expected"), _CONFIGS)
 def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Names differ between families; a value of another form is as good as none."""
+    """Names differ between families; a value of another type counts as missing."""
     found = specs.model_from_config(config)
     assert {field: getattr(found, field) for field in expected} == expected
 
 
-def test_what_a_partial_source_leaves_out_is_unknown() -> None:
-    """Not absent: experts, modalities, the quantisation and the repository's own code."""
+def test_facts_missing_in_a_partial_source_are_unknown() -> None:
+    """Not absent: experts, modalities, quantization and remote code."""
     found = specs.model_from_config({**_CAUSAL, "num_attention_heads": 8, "num_key_value_heads": 8}, is_partial=True)
     assert (found.experts, found.modalities, found.quantization) == (None, None, None)
     assert (found.needs_remote_code, found.is_mla) == (None, None)
@@ -650,7 +648,7 @@ def test_what_a_partial_source_leaves_out_is_unknown() -> None:
     assert specs.model_from_config({"kv_lora_rank": 1}, is_partial=True).is_mla is True
 
 
-def test_what_is_known_of_a_kind_completes_its_models() -> None:
+def test_facts_of_a_family_complete_its_models() -> None:
     """A head's size where it follows from the hidden size, the tower's heads, the processor's arguments."""
     known = {
         "a": specs.Architecture("s", ("max_pixels",), derives_head_dim=True, encoder_heads="heads"),
@@ -681,14 +679,14 @@ def test_what_is_known_of_a_kind_completes_its_models() -> None:
         ("any/wild-1", True), ("/models/wild-1", False),
     ],
 )  # fmt: skip
-def test_a_parser_fits_a_model_by_its_id_or_its_folder(name: str, *, has: bool) -> None:
-    """A pattern that begins with any characters says nothing of a folder's name."""
+def test_a_parser_matches_a_model_by_its_id_or_its_folder(name: str, *, has: bool) -> None:
+    """A pattern with a leading wildcard does not match folder names."""
     fit = specs.ParserFit(("org/Model-7*", "any/*-1"), "s")
     assert fit.has(name) is has
 
 
-def test_models_are_found_by_a_last_part_that_is_only_theirs() -> None:
-    """Of two with the same last part neither is meant by a folder of that name."""
+def test_models_are_found_by_a_unique_last_part() -> None:
+    """If two models share it, a folder of that name is neither."""
     shelf = _shelf(
         a__One={}, b__Two={}, c__Two={}, d__Own={"needs_remote_code": True}, e__Map={"config": {"auto_map": {}}}
     )

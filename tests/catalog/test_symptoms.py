@@ -22,20 +22,20 @@ from vllm_runbooks.reading import startup_log
 
 ROOT = folders.catalog_dir()
 FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))
-"""Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
+"""Tests are created from names; only workers read the files, not each process that collects."""
 LINES = tables.read_line_formats(ROOT / "lines.yaml")
 ENGINES = ["re2", "re"]
 
 
 @cache
 def symptoms() -> dict[str, Symptom]:
-    """Every symptom by the name of its file."""
+    """Every symptom by its file name."""
     return {name: symptom_files.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
 
 
 @cache
 def shelf(engine: str) -> Catalog:
-    """The whole catalog, its patterns matched by one of the two engines."""
+    """The whole catalog, with patterns matched by one of the two engines."""
     whole = Catalog({s.id: s for s in symptoms().values()}, tuple(LINES))
     if engine == "re":
         whole.__dict__["patterns"] = scan.PatternSet(whole.patterns.patterns, engine="re")
@@ -52,7 +52,7 @@ def found(text: str, engine: str = "re2") -> list[Diagnosis]:
 
 
 def unread(symptom: Symptom, example: Example) -> str:
-    """What is wrong with how an example of a symptom is read; nothing where it is found as it says."""
+    """Problems of reading an example of a symptom; empty if it is found as described."""
     starts = read(example.text)
     hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
     if not hits:
@@ -69,7 +69,7 @@ def a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
 
 
 def claimed(symptom: Symptom, example: Example) -> list[str]:
-    """What is said of an example of a symptom that should not be, or is not said and should be."""
+    """Unexpected or missing findings in an example of a symptom."""
     diagnoses = found(example.text)
     if symptom.role is Role.BENIGN:
         return [f.symptom for d in diagnoses for f in d.findings if f.severity is Severity.FATAL]
@@ -82,7 +82,7 @@ def claimed(symptom: Symptom, example: Example) -> list[str]:
 
 
 def no_other_symptom_claims_the_example(symptom: Symptom) -> None:
-    """After the ranking of places the symptom stands first, and no other failure is named beside it."""
+    """After ranking by place the symptom is first, and no other failure is listed."""
     assert {i: names for i, example in enumerate(symptom.examples) if (names := claimed(symptom, example))} == {}
 
 
@@ -100,7 +100,7 @@ def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
     ("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)]
 )
 def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: str) -> None:
-    """Each wording is recognised, with the figures named; what proves progress is no failure."""
+    """Each wording yields the named figures; progress is not a failure."""
     patterns = scan.PatternSet(line.patterns, engine="re" if engine == "re" else None)
     groups = {n: v for match in patterns.find(example.text) for n, v in match.groups.items()}
 
@@ -142,7 +142,7 @@ PARENT_FAILED = "".join(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
-    """With the worker's own traceback its place is the answer; with the parent's alone the place is not known."""
+    """The worker's traceback gives the place; with only the parent's it is unknown."""
     both, alone = (found(text, engine)[0] for text in (WORKER_FAILED + PARENT_FAILED, PARENT_FAILED))
 
     assert [f.symptom for f in both.findings] == ["oom.multimodal_encoder"]
@@ -150,7 +150,7 @@ def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
 
 
 def texts_stand_without_figures(symptom: Symptom) -> None:
-    """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
+    """A bare message has an explanation and advice, and no sentence depends on a missing one."""
     said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
     why = [fill(sentence, {}, Facts()) for sentence in symptom.explanation]
 
@@ -187,7 +187,7 @@ def test_symptom_passes_all_checks(name: str) -> None:
 
 
 def test_classes_are_those_of_the_labelled_logs() -> None:
-    """The vocabulary is the one by which diagnoses are measured; the toolchain of a chip has words of its own."""
+    """Diagnoses are measured with this vocabulary; the toolchain has additional classes."""
     labels = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "labels.md"
     if not labels.is_file():
         pytest.skip("the labels are not at hand")

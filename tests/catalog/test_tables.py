@@ -65,8 +65,8 @@ def test_a_fault_is_named_by_file_line_and_field(table: Path) -> None:
         load_table("things", FindingText)
 
 
-def test_a_table_that_nothing_reads_is_refused(table: Path) -> None:
-    """Its name is wrong, or what read it is gone."""
+def test_an_unused_table_is_rejected(table: Path) -> None:
+    """Its name is wrong, or its reader was removed."""
     other = table.rename(table.with_name("thinks.yaml"))
 
     with pytest.raises(CatalogError, match="unknown table; known: things"):

@@ -1,4 +1,4 @@
-"""Every command that checks something begins with its answer, and leaves the tables to `--explain`."""
+"""Every checking command begins with its answer, and has the tables in `--explain`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_recorded_case_is_answered_in_one_screen(
 def test_explain_has_the_tables(
     words: tuple[str, ...], heading: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are what the summary leaves out."""
+    """The summary leaves them out."""
     _, lines = printed(capsys, monkeypatch, *words)
     _, explained = printed(capsys, monkeypatch, *words, "--explain")
 
@@ -92,8 +92,8 @@ def test_explain_has_the_tables(
     assert heading in explained
 
 
-def test_a_host_names_the_gpu_for_the_next_launch_and_its_command() -> None:
-    """With the problems of the others, worst first, and only columns and rows that say something."""
+def test_a_host_names_the_gpu_for_the_next_launch() -> None:
+    """With its command, the others' problems worst first, and only informative columns."""
     text = plain(summary_view(host_summaries.summarize(host_loading.inventory("host-8xa100-shared"), file="x.json")))
 
     assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · synthetic example\n\n! GPU 0: ")
@@ -107,7 +107,7 @@ def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
 
 
 def test_a_host_without_a_problem_shows_driver_release_and_size() -> None:
-    """What is the same on all GPUs is in the first line, what differs in a table with who uses it."""
+    """Common facts are in the first line, differences in a table with their users."""
     free = GpuFacts(0, "RTX 3090", total_mib=24576.0, reserved_mib=0.0, used_mib=0.0, busy_percent=0.0, processes=())
     busy = replace(free, index=1, used_mib=100.0, processes=(GpuProcess(7, "ann", "python"),))
     host = inspected(free, busy, driver="550.54", cuda="12.4", packages={"vllm": "0.19.0"})
@@ -121,8 +121,8 @@ def test_a_host_without_a_problem_shows_driver_release_and_size() -> None:
     assert "vllm-runbooks plan MODEL --gpus local" in text
 
 
-def test_a_host_without_a_gpu_says_why_and_offers_a_plan_for_another() -> None:
-    """It is no failure."""
+def test_a_host_without_a_gpu_has_a_reason_and_a_plan_for_another() -> None:
+    """This is not a failure."""
     host = replace(inspected(no_gpus_reason="no NVIDIA driver answers on this host"), findings=())
     text = plain(summary_view(host_summaries.summarize(host)))
 
@@ -140,8 +140,8 @@ def test_a_host_whose_gpus_are_all_in_use_is_watched_next() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in text
 
 
-def test_nodes_that_fit_together_get_their_variables_and_the_next_command() -> None:
-    """What was measured, one export line per node, and how to write the start files."""
+def test_matching_nodes_have_their_variables_and_the_next_command() -> None:
+    """The measurements, an export line per node, and the command for launch files."""
     cluster = node_loading.nodes("cluster-healthy-pair")
     text = plain(summary_view(node_summaries.summarize(cluster, names=["cluster-healthy-pair"])))
 
@@ -155,8 +155,8 @@ def test_nodes_that_fit_together_get_their_variables_and_the_next_command() -> N
     assert "vllm-runbooks serve --ray ADDRESS MODEL" in through_ray
 
 
-def test_nodes_of_which_not_everything_is_known_are_unknown() -> None:
-    """With how much is unknown, and the command that measures it; many nodes are counted, and their exports cut."""
+def test_nodes_with_unknown_facts_are_unknown() -> None:
+    """With their number and the measuring command; many nodes are counted, exports cut."""
     cluster = node_loading.nodes("cluster-healthy-pair")
     loose = replace(cluster, ok=None, connections=None, unmeasured=node_loading.nodes("cluster-3090-h800").unmeasured)
     text = plain(summary_view(node_summaries.summarize(loose)))
@@ -186,8 +186,8 @@ def health_lines(case: str, **changes: Any) -> list[str]:
     return plain(summary_view(probe_summaries.summarize(health, catalog.serving()))).split("\n")
 
 
-def test_a_change_of_the_server_is_offered_as_options_with_cost_and_checks() -> None:
-    """A change that nothing checked says how to have it checked; a load that was sent is shown."""
+def test_a_change_of_the_server_has_options_cost_and_checks() -> None:
+    """An unchecked one says how to check it; the load that was sent is shown."""
     lines = health_lines("probe-kv-pressure")
 
     assert "  Fix   remove --num-gpu-blocks-override" in lines
@@ -197,7 +197,7 @@ def test_a_change_of_the_server_is_offered_as_options_with_cost_and_checks() -> 
     assert "p99" not in " ".join(lines)
 
 
-def test_a_server_of_which_nothing_was_asked_is_unknown() -> None:
+def test_a_server_without_requests_is_unknown() -> None:
     """Neither healthy nor down."""
     lines = health_lines("probe-healthy", outcome=Outcome.UNKNOWN)
 
@@ -215,8 +215,8 @@ def test_a_finding_reads_as_a_sentence(text: str, names: tuple[str, ...], expect
     assert as_sentence(text, names=names) == expected
 
 
-def test_an_effect_is_cut_between_clauses_and_never_inside_a_quotation() -> None:
-    """What remains is a whole statement."""
+def test_an_effect_is_cut_between_clauses() -> None:
+    """Never inside a quotation, so a whole statement remains."""
     assert first_clauses("a" * 60 + "; " + "b" * 60, 72) == "a" * 60
     assert first_clauses("a" * 60 + "; " + "b" * 60, 220) == "a" * 60 + "; " + "b" * 60
     quoted = "it ends with `Version mismatch; the cluster was started with another release; " + "c" * 60 + "`"
@@ -225,8 +225,8 @@ def test_an_effect_is_cut_between_clauses_and_never_inside_a_quotation() -> None
     assert first_clauses(f"{listed}; e", 72) == listed
 
 
-def test_fact_effect_and_action_stand_below_each_other() -> None:
-    """Labels in one column, each in the summary's width."""
+def test_fact_effect_and_action_are_listed() -> None:
+    """With aligned labels, in the width of the summary."""
     statement = Statement("!", "It differs", Tone.WARN, id="x.y", effect="So.", action="Do.")
     lines = [
         str(line)
@@ -236,10 +236,10 @@ def test_fact_effect_and_action_stand_below_each_other() -> None:
     assert lines[-2:] == ["  So    So.", "  Do    Do."]
 
 
-def test_what_takes_long_is_said_on_a_terminal_only(
+def test_progress_is_shown_on_a_terminal_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a second, on standard error; a pipe stays silent."""
+    """After a second, on standard error; a pipe has none."""
     monkeypatch.setattr(terminal, "_PATIENCE_S", 0.0)
     for is_terminal, expected in ((True, "vllm-runbooks: reading it …\n"), (False, "")):
         monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
@@ -276,10 +276,10 @@ def test_a_step_to_the_chip_is_answered_in_one_screen(
     assert explained[0] != lines[0]
 
 
-def test_leftovers_are_counted_and_only_proven_ones_offered_for_removal(
+def test_leftovers_are_counted_and_only_proven_ones_are_in_the_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is proven comes first; what is not is never named in the command."""
+    """Proven ones are first."""
     proven = Leftover("process", "71", 0, is_proven=True, proof="the mark of a launch that is gone")
     other = Leftover("segment", "psm_1", 1 << 20, is_proven=False, proof="named like vLLM's")
     monkeypatch.setattr(leftovers, "remove_leftover", lambda _: True)
@@ -350,7 +350,7 @@ def test_serve_check_prints_its_answer_first(
 
 
 def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:
-    """The diagnosis of its log, under how it ended."""
+    """The diagnosis of its log, below its outcome."""
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     failed = attempt(outcome=Outcome.FAILED, ready_s=None, answer=answer)
     text = serve_render.text(Guarded("a", None, (), (failed,), 1, folder="/logs"))
@@ -361,8 +361,8 @@ def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:
     assert "log and report: /logs" in text
 
 
-def test_nodes_that_do_not_answer_or_have_no_gpu_are_named_in_the_first_line() -> None:
-    """Nobody should take them for nodes that serve on GPUs."""
+def test_nodes_without_an_answer_or_gpu_are_in_the_first_line() -> None:
+    """They must not be mistaken for GPU nodes."""
     unread = plain(summary_view(node_summaries.summarize(node_loading.nodes("cluster-wrong-token"))))
     assert unread.startswith("1 PROBLEM   1 node: node-a · 1 node could not be asked · ")
 
@@ -384,8 +384,8 @@ def test_a_server_s_log_is_summed_up() -> None:
     assert "SERVER.log" not in "\n".join(lines)
 
 
-def test_the_history_begins_with_what_failed() -> None:
-    """Of how many runs; a long reason is cut where a summary ends, short ones are not."""
+def test_the_history_begins_with_its_failures() -> None:
+    """Of all runs; a long reason is cut at the summary's width."""
     entries = [
         HistoryEntry(f"{n:012x}", "run", "single-gpu-oom on a-case", "2026-11-21T08:00:00Z", 12.5, verdict, "why " * 40)
         for n, verdict in enumerate((Verdict.FAIL, Verdict.PASS, Verdict.ERROR, Verdict.FAIL))

@@ -1,4 +1,4 @@
-"""Commands used wrongly: one line that says where, what is wrong and what to do; nothing is written, nothing lost."""
+"""Wrong use of commands: one line with place, error and fix; nothing is written or lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ JUDGED = RunbookVerdict(Verdict.PASS, "as expected", None, None, None, ())
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a script, a log, a folder, and a text that is no UTF-8."""
+    """A folder with a script, a log, a folder, and a file with invalid UTF-8."""
     monkeypatch.chdir(tmp_path)
     Path("run.sh").write_text(SCRIPT, encoding="utf-8")
     Path("a.log").write_text(PORT, encoding="utf-8")
@@ -68,8 +68,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("convert run.sh", "Missing option '--to'. Use one of shell, docker, compose, systemd"),
     ],
 )
-def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
-    """The nearest command or option, and sentences of our own where click's are a programmer's."""
+def test_a_misspelt_word_has_a_suggestion(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """The nearest command or option, in user terms instead of click's."""
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -91,10 +91,8 @@ def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[s
         ("diagnose a.log --command binary", "binary: is a program, not text; use a script"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_not_called_a_log(
-    capsys: pytest.CaptureFixture[str], line: str, said: str
-) -> None:
-    """What to give instead is a script, wherever one is asked for."""
+def test_an_unreadable_script_is_not_called_a_log(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """The message of script commands names a script."""
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -102,8 +100,8 @@ def test_a_script_that_cannot_be_read_is_not_called_a_log(
     assert "give a log" not in err
 
 
-def test_a_broken_case_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """A recorded case that is named as a script says where it is broken."""
+def test_a_broken_case_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """A recorded case given as a script has the place of its error."""
     Path("folder", "case.yaml").write_text("id: [\n", encoding="utf-8")
 
     status, _, err = run(capsys, "lint", "folder")
@@ -121,16 +119,16 @@ def test_a_broken_case_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> N
         ("lint run.sh --fxi", "Did you mean '--fix'?"),
     ],
 )
-def test_a_command_stands_behind_two_dashes(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
-    """One that stands elsewhere is told where it belongs; its words are no files."""
+def test_a_command_follows_two_dashes(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """A misplaced one has an explanation; its words are not files."""
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
 
 
-def test_a_command_is_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """Bytes that are no UTF-8 could not be stored."""
+def test_a_command_must_be_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Invalid UTF-8 could not be stored."""
     status, out, err = run(capsys, "lint", "--fix", "-o", "new.sh", "--", "vllm", "serve", "\udcff")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -138,7 +136,7 @@ def test_a_command_is_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert not Path("new.sh").exists()
 
 
-def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_place_of_a_folder_is_reported_first(capsys: pytest.CaptureFixture[str]) -> None:
     """By every command that writes into one, before it begins."""
     for line in ("check --out", "site build --out", "catalog new port.x --dir", "catalog schemas --dir"):
         status, out, err = run(capsys, *shlex.split(line), "a.log")
@@ -147,8 +145,8 @@ def test_a_folder_that_is_a_file_is_told_first(capsys: pytest.CaptureFixture[str
         assert "a.log is not a folder; use an existing or a new folder." in err
 
 
-def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
-    """Without the cell, of which whoever gave the parameter knows nothing; an error of another kind names it."""
+def test_invalid_input_in_a_kernel_is_reported_like_any_other(tmp_path: Path) -> None:
+    """Without the cell, which the user does not know; other errors name it."""
     found = {}
     for name in ("InputError", "ValueError"):
         error: dict[str, Any] = {
@@ -168,8 +166,8 @@ def test_a_refusal_in_a_kernel_is_told_as_any_other(tmp_path: Path) -> None:
     assert found["ValueError"] == (Verdict.ERROR, False, said)
 
 
-def test_files_behind_two_dashes_are_files(capsys: pytest.CaptureFixture[str]) -> None:
-    """As every tool takes them; and a mended command ends with its line."""
+def test_words_after_two_dashes_are_files(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in other tools; and a fixed command ends with a newline."""
     assert " --> run.sh:1:" in run(capsys, "lint", "--", "run.sh")[1]
     assert run(capsys, "lint", "--fix", "--", *shlex.split(SCRIPT))[1] == SCRIPT.replace("_", "-")
 
@@ -181,7 +179,7 @@ def test_files_behind_two_dashes_are_files(capsys: pytest.CaptureFixture[str]) -
         "migrate - --from 0.11.0 --to 0.19.0",
     ],
 )  # fmt: skip
-def test_standard_input_that_is_closed_is_told(
+def test_a_closed_standard_input_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     """As `<&-` leaves it."""
@@ -195,7 +193,7 @@ def test_standard_input_that_is_closed_is_told(
 @pytest.mark.parametrize(
     "line", ["diagnose - -", "lint - -", "diagnose - --command -", "record --out a --log - --log -"]
 )
-def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], line: str) -> None:
+def test_standard_input_is_used_once(capsys: pytest.CaptureFixture[str], line: str) -> None:
     """Twice is a mistake, not an empty text."""
     status, out, err = run(capsys, *shlex.split(line))
 
@@ -205,8 +203,8 @@ def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], line: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("descriptor", ["1", "2"])
-def test_closed_outputs_are_no_traceback(descriptor: str) -> None:
-    """Without standard output nothing is begun; without standard error the status still tells."""
+def test_closed_outputs_cause_no_traceback(descriptor: str) -> None:
+    """Without standard output nothing starts; without standard error the status is correct."""
     line = f"{shlex.quote(sys.executable)} -m vllm_runbooks lint none.sh {descriptor}>&-"
     done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, timeout=60)
 
@@ -231,10 +229,10 @@ def test_closed_outputs_are_no_traceback(descriptor: str) -> None:
         "plan --from-log a.log",
     ],
 )  # fmt: skip
-def test_where_nothing_can_be_written_is_told_first(
+def test_unwritable_output_is_reported_first(
     capsys: pytest.CaptureFixture[str], line: str, name: str, said: str
 ) -> None:
-    """No work is done for it; a device or a pipe is never replaced by a file."""
+    """Before any work; devices and pipes are never replaced."""
     status, out, err = run(capsys, *shlex.split(line), "-o", name)
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -242,7 +240,7 @@ def test_where_nothing_can_be_written_is_told_first(
     assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
 
 
-def test_what_cannot_be_stored_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_write_has_a_fix(capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that takes no files, for one."""
     status, out, err = run(capsys, "convert", "run.sh", "--to", "shell", "-o", "/proc/a.sh")
 
@@ -271,7 +269,7 @@ def test_an_empty_name_is_not_this_folder(capsys: pytest.CaptureFixture[str], he
 def test_a_text_in_another_encoding_is_not_rewritten(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a file or from standard input: its characters would be lost."""
+    """From a file or standard input, as characters would be lost."""
     for line in ("lint --fix", "migrate --from 0.11.0 --to 0.19.0"):
         for name in ("latin.sh", "-"):
             monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("latin.sh").read_bytes())))
@@ -281,10 +279,10 @@ def test_a_text_in_another_encoding_is_not_rewritten(
             assert "is not UTF-8; convert it first, as in iconv" in err
 
 
-def test_a_text_of_standard_input_is_rewritten(
+def test_a_text_on_standard_input_is_rewritten(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One in UTF-8, neither empty nor too large."""
+    """UTF-8, neither empty nor too large."""
     texts = {SCRIPT: "", " \n": "is empty; use a script", "vllm\n" * 20: "is larger than 90 characters"}
     monkeypatch.setattr(sources, "MAX_SCRIPT", 90)
     for text, said in texts.items():
@@ -296,8 +294,8 @@ def test_a_text_of_standard_input_is_rewritten(
 
 
 @pytest.mark.slow
-def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
-    """What is kept and run has no escapes in it."""
+def test_a_script_is_printed_unchanged_in_any_locale() -> None:
+    """Scripts that are saved and run have no escapes."""
     Path("run.sh").write_text(SCRIPT.replace("\n", " --api-key café\n"), encoding="utf-8")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = call("lint", "--fix", "run.sh", env=environment)
@@ -319,10 +317,10 @@ def test_a_script_is_printed_as_it_is_in_any_locale() -> None:
         "schedule add n --at '0 3 * * *' -- check",
     ],
 )
-def test_a_user_without_a_home_is_told_which_variable_to_set(
+def test_a_user_without_a_home_gets_the_variable_to_set(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    """As in a container that runs as a number: nothing has a place there but what a variable names."""
+    """As in a container with a numeric user: only a variable gives a place for files."""
 
     def nobody(_: int) -> None:
         raise KeyError
@@ -370,16 +368,16 @@ NO_SPANS = (
         "history prune --keep={}",
     ],
 )
-def test_what_is_no_time_is_none_to_any_command(capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
-    """One line that shows how a time is written."""
+def test_an_invalid_time_is_rejected_by_every_command(capsys: pytest.CaptureFixture[str], line: str, text: str) -> None:
+    """In one line with an example."""
     status, out, err = run(capsys, *(word.format(text) for word in shlex.split(line)))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "such as" in err
 
 
-def test_a_span_of_time_is_the_same_to_every_command() -> None:
-    """In seconds, which a bare number is of unless it may be a date or a count; what is out of bounds is refused."""
+def test_a_duration_has_the_same_meaning_in_every_command() -> None:
+    """Bare numbers are seconds, unless they may be a date or a count; bounds are checked."""
     assert {text: given.Span().convert(text, None, None) for text in SPANS} == SPANS
     assert given.span("30", is_bare=False) is None
     assert given.Span("0.1s", "1h").convert("60m", None, None) == 3600.0
@@ -388,10 +386,8 @@ def test_a_span_of_time_is_the_same_to_every_command() -> None:
             given.Span("0.1s", "1h").convert(text, None, None)
 
 
-def test_what_is_said_beside_the_output_steers_no_terminal_and_holds_no_secret(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever command says it: of a job's file that anybody may have edited, of a name that was given."""
+def test_messages_are_escaped_and_redacted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every command: for an edited job file, and for a given name."""
     token = "hf_" + "abcdefghijKLMNOPQRST012345"
     jobs = Path("config", "vllm-runbooks", "jobs")
     jobs.mkdir(parents=True)
@@ -411,7 +407,7 @@ def test_what_is_said_beside_the_output_steers_no_terminal_and_holds_no_secret(
 
 
 def test_a_script_is_printed_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the stream's own encoding is; bytes that a command line handed over come out as they were."""
+    """For any stream encoding; bytes of the command line are unchanged."""
     poor = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", poor)
     cli_output.write_script("echo café \udcff\n")
@@ -419,8 +415,8 @@ def test_a_script_is_printed_in_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
     assert poor.buffer.getvalue() == b"echo caf\xc3\xa9 \xff\n"
 
 
-def test_a_script_that_is_replaced_can_still_be_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """It keeps its permissions, and a link goes on leading to it."""
+def test_a_replaced_script_stays_executable(capsys: pytest.CaptureFixture[str]) -> None:
+    """Permissions are kept, and links are followed."""
     Path("run.sh").chmod(0o750)
     Path("link.sh").symlink_to("run.sh")
     run(capsys, "lint", "--fix", "link.sh", "-o", "link.sh")
@@ -434,8 +430,8 @@ def test_a_script_that_is_replaced_can_still_be_run(capsys: pytest.CaptureFixtur
     "line",
     ["diagnose a.log", "case add a.log --expect ok --out o", "record --out o --log a.log", "lint run.sh"],
 )
-def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str], line: str) -> None:
-    """Also where it only names the release of a log; one that is not known yet is none of those."""
+def test_an_invalid_release_is_rejected_alike(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    """Also as the release of a log; an unknown later release is valid."""
     status, out, err = run(capsys, *shlex.split(line), "--vllm", "banana")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -471,22 +467,22 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --deploy new --port 0", "0 is not in the range 1<=x<=65535"),
     ],
 )
-def test_each_command_tells_what_to_do(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
-    """In its own words, with the nearest of what it knows; an option that would be ignored is refused."""
+def test_each_command_has_a_fix_in_its_message(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:
+    """In its own words with the nearest valid one; options without effect are rejected."""
     status, out, err = run(capsys, *shlex.split(line))
 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
 
 
-def test_starts_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """A number beyond the starts that there are is refused with their count."""
+def test_launches_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A number above the count is rejected with the count."""
     Path("run.sh").write_text(SCRIPT * 2, encoding="utf-8")
 
     assert "contains 2 launches, so number 3" in run(capsys, "convert", "run.sh", "--to", "shell", "--start", "3")[2]
 
 
-def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_folder_of_runbooks_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """In text; the JSON document is an empty list."""
     assert run(capsys, "list", "--runbooks", "folder") == (
         0,
@@ -498,7 +494,7 @@ def test_an_empty_folder_of_runbooks_is_told(capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.RunbookRequest]:
-    """What is to be run, without running it."""
+    """The requested run, without running it."""
     found: list[suite.RunbookRequest] = []
 
     def execute(requests: list[suite.RunbookRequest], **_: Any) -> list[RunResult]:
@@ -512,10 +508,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[suite.RunbookRequest]:
 @pytest.mark.parametrize(
     "words", ["-p evidence a.log", "-p evidence=a.log", "--parameter=evidence=a.log", "--parameter evidence=a.log"]
 )
-def test_a_parameter_is_given_in_either_way(
+def test_a_parameter_has_two_forms(
     capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], words: str
 ) -> None:
-    """As papermill takes it, or joined by `=`; a value may hold a `=` itself."""
+    """As in papermill, or joined by `=`; a value may contain a `=`."""
     status, _, _ = run(capsys, "run", "single-gpu-oom", *words.split(), "-p", "pasted_log=a=b", "-p", "vllm", "0.19.0")
 
     assert status == 0
@@ -539,10 +535,10 @@ def test_a_parameter_is_given_in_either_way(
         ("-p evidence=a.log -p evidence b.log", "parameter evidence is set twice"),
     ],
 )
-def test_a_wrong_parameter_is_told(
+def test_an_invalid_parameter_is_reported(
     capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], words: str, said: str
 ) -> None:
-    """Before anything is started."""
+    """Before anything starts."""
     status, out, err = run(capsys, "run", "single-gpu-oom", *words.split())
 
     assert (status, out, err.count("\n"), asked) == (2, "", 1, [])
@@ -571,7 +567,7 @@ def test_a_wrong_parameter_is_told(
     ],
 )
 def test_a_parameter_of_the_wrong_type_is_one_line_in_a_notebook(asked_for: Callable[[], object], said: str) -> None:
-    """Papermill hands over whatever a word looks like: 0.10 as a number, which is then another release."""
+    """Papermill converts words: 0.10 becomes a number, and so another release."""
     with pytest.raises(InputError) as caught:
         asked_for()
 
@@ -592,10 +588,10 @@ def own(here: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("asked")
-def test_a_catalog_of_ones_own_is_taken_by_every_command(
+def test_your_own_catalog_is_used_by_every_command(
     capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `diagnose` takes it; the kernels find it in the environment, which is afterwards as it was."""
+    """As in `diagnose`; kernels get it by the environment, which is restored."""
     monkeypatch.delenv(folders.CATALOGS, raising=False)
     seen: list[str | None] = []
 
@@ -629,10 +625,10 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     ],
 )
 @pytest.mark.parametrize("line", ["catalog list", "run single-gpu-oom", "check", "case add a.log --expect ok"])
-def test_a_catalog_that_is_none_is_refused(
+def test_an_invalid_catalog_is_rejected(
     capsys: pytest.CaptureFixture[str], asked: list[suite.RunbookRequest], line: str, folder: str, said: str
 ) -> None:
-    """Before anything is run or written."""
+    """Before anything runs or is written."""
     status, out, err = run(capsys, *shlex.split(line), "--catalog", folder)
 
     assert (status, out, err.count("\n"), asked) == (2, "", 1, [])

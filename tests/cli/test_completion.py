@@ -1,4 +1,4 @@
-"""Tab in real shells: what is offered, that it is quick, and that nothing is said where nothing can be offered."""
+"""Completion in real shells: candidates, speed, and no messages without candidates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SET_UP = {
 
 
 def asked(*words: str, shell: str = "bash") -> list[str]:
-    """What the program offers for the last of these words."""
+    """The candidates for the last of these words."""
     environment = os.environ | {
         "COMP_WORDS": "\n".join(("vllm-runbooks", *words)), "COMP_CWORD": str(len(words)),
         complete.VARIABLE: f"{shell}_complete",
@@ -69,7 +69,7 @@ class Terminal:
                     shown += os.read(self.descriptor, 65536).decode(errors="replace")
                 except OSError:
                     break
-                if "\x1b[c" in shown or "\x1b[0c" in shown:  # fish asks what kind of terminal this is
+                if "\x1b[c" in shown or "\x1b[0c" in shown:  # fish queries the terminal's type
                     os.write(self.descriptor, b"\x1b[?62c")
         return shown
 
@@ -81,7 +81,7 @@ class Terminal:
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
-    """Commands, options, cases, cards behind a number, and files with blanks in their names."""
+    """Commands, options, cases, GPUs after a count, and files with blanks in their names."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     (tmp_path / "my start.log").write_text("x")
@@ -99,7 +99,7 @@ def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
             ("vllm-runbooks diagnose my\t", "start.log"),
         ):
             assert awaited in terminal.types(typed, awaited, seconds=10), typed
-            terminal.types("\x15\n", "")  # the line is given up
+            terminal.types("\x15\n", "")  # the line is abandoned
     finally:
         terminal.close()
 
@@ -129,28 +129,28 @@ def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
         (("plan", "Qwen/Qwen3-8B", "--gpu"), "--gpus", "--gpu-memory-utilization"),
     ],
 )
-def test_names_of_the_catalog_are_offered(words: tuple[str, ...], first: str, last: str) -> None:
-    """Where an option takes a name, those that begin as typed; the newest release first."""
+def test_names_of_the_catalog_are_completed(words: tuple[str, ...], first: str, last: str) -> None:
+    """For options with names, those with the typed prefix; the newest release first."""
     offered = [line.split("\t")[1] for line in asked(*words) if line.startswith("plain\t")]
 
     assert (offered[0], offered[-1]) == (first, last)
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_a_value_behind_a_sign_of_equality_is_offered_as_a_word(shell: str) -> None:
-    """Where a shell takes the option, the sign and the value for one word, it is offered whole."""
+def test_a_value_after_an_equals_sign_is_completed_as_a_word(shell: str) -> None:
+    """If a shell reads option, sign and value as one word, the candidate is the whole word."""
     assert [line.split("\t")[1] for line in asked("diagnose", "--format=js", shell=shell)] == ["--format=json"]
 
 
-def test_files_are_offered_where_a_file_is_taken() -> None:
-    """A log may be a file as well as a recorded case; a release may not."""
+def test_files_are_completed_where_accepted() -> None:
+    """A log may be a file or a recorded case; a release may not be a file."""
     assert asked("diagnose", "x-no-case") == ["file\tx-no-case"]
     assert asked("plan", "--vllm", "x") == [""]
 
 
 @pytest.mark.parametrize("words", [("nonsense", ""), ("nonsense", "'"), ("plan", "--vllm", "z"), ("show", "zz")])
-def test_nothing_is_said_where_nothing_can_be_offered(words: tuple[str, ...]) -> None:
-    """A command that is none, a quote that is open: no line on standard error, status 0."""
+def test_completion_is_silent_without_candidates(words: tuple[str, ...]) -> None:
+    """For an unknown command or an open quote: nothing on standard error, status 0."""
     assert not [line for line in asked(*words) if line.startswith("plain\t")]
 
 
@@ -187,7 +187,7 @@ def test_an_offer_takes_less_than_three_tenths_of_a_second(words: tuple[str, ...
 
 
 @pytest.mark.parametrize("shell", complete.SCRIPTS)
-def test_the_script_is_one_of_its_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_is_valid_for_its_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The shell itself finds nothing wrong with it."""
     status, out, err = run(capsys, "completion", shell)
 
@@ -196,7 +196,7 @@ def test_the_script_is_one_of_its_shell(shell: str, capsys: pytest.CaptureFixtur
         subprocess.run([shell, "-n"], input=out, text=True, check=True, capture_output=True, timeout=30)
 
 
-def test_the_forms_to_convert_to_are_those_that_are_written() -> None:
+def test_the_formats_of_convert_match_the_table() -> None:
     """The list that needs no import is the table's."""
     assert tuple(forms.WRITERS) == convert.FORMS
 

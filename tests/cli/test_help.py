@@ -39,7 +39,7 @@ EXAMPLES = [
 
 
 def parsed(words: list[str]) -> click.Context:
-    """The command line as it is read, before anything is done."""
+    """The parsed command line, without running it."""
     context = click.Context(cli.commands, info_name="vllm-runbooks")
     command: click.Command = cli.commands
     while isinstance(command, click.Group):
@@ -52,8 +52,8 @@ def parsed(words: list[str]) -> click.Context:
 
 
 @pytest.mark.parametrize(("path", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
-def test_every_example_is_read(path: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is a command line that its command takes, and one of the command that shows it."""
+def test_every_example_is_valid(path: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is accepted by its command, which is the one that shows it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cases").mkdir()
     for folder in ("mycatalog", "mycatalog/symptoms"):
@@ -68,7 +68,7 @@ def test_every_example_is_read(path: str, line: str, tmp_path: Path, monkeypatch
 
 @in_one_test("path", sorted(ALL))
 def test_every_command_shows_an_example(path: str) -> None:
-    """Nobody has to guess how a command is called."""
+    """No usage has to be guessed."""
     assert path in WITHOUT_EXAMPLES or any(shown == path for shown, _ in EXAMPLES)
 
 

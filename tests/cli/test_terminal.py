@@ -69,7 +69,7 @@ def seen(
     encoding: str = "utf-8",
     environment: dict[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Exit status and what a terminal of so many columns is sent."""
+    """Exit status and output on a terminal with this many columns."""
     for name, value in {**QUIET, "TERM": "xterm-256color", **(environment or {})}.items():
         monkeypatch.setenv(name, value)
     master, slave = pty.openpty()
@@ -93,7 +93,7 @@ def seen(
 
 @cache
 def view(name: str) -> list[TextBlock]:
-    """What a command shows of recorded evidence."""
+    """The output of a command on recorded evidence."""
     if name in SHOWN:
         answer = diagnosing.diagnose(sources.load(name))
         return [*summary_view(summarize(answer, again="vllm-runbooks diagnose --explain")), *answers.details(answer)]
@@ -115,7 +115,7 @@ VIEWS = (*SHOWN, "compared", "layouts", "plan", "host", "server")
 @in_one_test("name", VIEWS)
 @in_one_test("columns", [60, 80, 120])
 def test_every_view_fits_its_terminal(name: str, columns: int) -> None:
-    """No line is wider, but those that are copied, a quotation or a command, and rows of a table of many figures."""
+    """Only copied lines, quotations, commands and wide tables may be wider."""
     layout = terminal.layout(columns)
     fitting = [block for block in view(name) if columns >= 80 or not isinstance(block, Table)]
 
@@ -123,8 +123,8 @@ def test_every_view_fits_its_terminal(name: str, columns: int) -> None:
     assert [str(line) for line in wide if not {Tone.QUOTE, Tone.COMMAND} & {tone for _, tone in line.spans}] == []
 
 
-def test_a_plan_gives_its_sources_in_full() -> None:
-    """At every width, and in figures that are the same: none is cut off behind some lines."""
+def test_a_plan_lists_all_its_sources() -> None:
+    """At every width with the same figures, and without a limit of lines."""
     layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
     for layout in (*map(terminal.layout, (60, 80, 120)), Layout()):
         shown = "".join("".join(map(str, laid_out(plans.view(layouts), layout))).split())
@@ -135,32 +135,15 @@ def test_a_plan_gives_its_sources_in_full() -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_words_are_the_same_at_every_width(name: str) -> None:
-    """Nothing is said by a colour or a width alone. What is cut for want of room says so with a sign of its own."""
+    """No information is only in color or width. Cut text ends with a sign."""
     said = plain(view(name)).split()
     wide = " ".join(map(str, laid_out(view(name), terminal.layout(200)))).split()
 
     assert set(said) - {"…"} <= set(wide)
 
 
-@pytest.mark.parametrize(("given", "widest"), [("", 100), ("60", 60), ("300", 100)])
-def test_a_pipe_gets_sentences_of_100_columns(
-    given: str, widest: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """In a pipe, messages wrap at 100 columns, or at COLUMNS; no word is lost."""
-    monkeypatch.setenv("COLUMNS", given)
-    monkeypatch.chdir(tmp_path)
-    Path("run.sh").write_text("vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --gpu-memory-utilisation 0.9\n")
-
-    _, piped, _ = run(capsys, "lint", "run.sh")
-
-    sentences = [line for line in piped.splitlines() if " | " not in line]
-    assert widest - 20 < max(map(len, sentences)) <= widest
-    linted = checking.lint_text(Path("run.sh").read_text(), name="run.sh")
-    assert "".join(piped.split()) == "".join(plain(render_issues.view({"run.sh": linted})).split())
-
-
-def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No escape sequence, and the same columns whatever the terminal's are."""
+def test_a_pipe_has_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No escape sequences, and the same columns for any terminal."""
     for name, each in {**QUIET, "TERM": "xterm-256color", "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, each)
 
@@ -172,8 +155,8 @@ def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert piped.rstrip("\n") == plain(summary_view(summary))
 
 
-def test_a_terminal_gets_colours_and_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cause in red, prose as wide as it is read with ease, evidence unbroken."""
+def test_a_terminal_has_colors_and_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A red cause, prose in a readable width, unbroken evidence."""
     status, shown = seen(monkeypatch, "diagnose", SHOWN[0], "--explain", columns=100)
 
     assert status == 1
@@ -198,12 +181,12 @@ def test_a_terminal_gets_colours_and_its_width(monkeypatch: pytest.MonkeyPatch) 
         ({"TERM": "dumb", "FORCE_COLOR": "1"}, True),
     ],
 )
-def test_colours_are_turned_off_and_on(
+def test_colors_are_turned_off_and_on(
     environment: dict[str, str],
     is_coloured: bool,  # noqa: FBT001 - a column of the table
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`NO_COLOR` is the strongest, then `FORCE_COLOR`, then what the terminal is."""
+    """First `NO_COLOR`, then `FORCE_COLOR`, then the terminal."""
     _, shown = seen(monkeypatch, "inventory", "host-8x3090", environment=environment)
 
     assert ("\x1b[" in shown) is is_coloured
@@ -230,8 +213,8 @@ HOSTILE = (
 )
 
 
-def test_a_log_chooses_no_colour_and_steers_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sequences of a log are shown as signs or left out, and what rich would read as markup is text."""
+def test_a_log_cannot_control_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Escape sequences are visible or dropped, and rich markup is text."""
     log = tmp_path / "startup.log"
     log.write_text(
         "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.16.0\nTraceback (most recent call last):\n"
@@ -249,10 +232,8 @@ def test_a_log_chooses_no_colour_and_steers_no_terminal(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_a_terminal_that_cannot_show_every_letter_is_no_reason_to_fail(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it cannot show is written as an escape."""
+def test_a_terminal_without_unicode_works(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unsupported characters are escaped."""
     status, shown = seen(monkeypatch, "diagnose", SHOWN[0], encoding=encoding)
 
     assert status == 1
@@ -299,16 +280,16 @@ PICTURED = (
 GROUNDS = {"dark": ((30, 30, 30), (208, 207, 204)), "light": ((255, 255, 255), (23, 20, 33))}
 COLOURS = [(23, 20, 33), (192, 28, 40), (38, 162, 105), (162, 115, 76), (18, 72, 139), (163, 71, 186), (42, 161, 179),
            (208, 207, 204)]  # fmt: skip
-"""Those of a common terminal."""
+"""The columns of a common terminal."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ground", GROUNDS)
 @pytest.mark.parametrize("arguments", PICTURED)
-def test_pictures_are_kept(
+def test_pictures_contain_every_word(
     arguments: tuple[str, ...], ground: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a terminal shows, as SVG on a dark and a light ground; every word of the answer is in the picture."""
+    """Terminal output as SVG on a dark and a light background."""
     _, shown = seen(monkeypatch, *arguments)
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(shown), soft_wrap=False)
@@ -330,8 +311,8 @@ def test_pictures_are_kept(
 # Blocks
 
 
-def test_wrapped_words_keep_their_meaning_and_their_places() -> None:
-    """The lines are those of plain wrapping, and each character keeps its tone."""
+def test_wrapped_words_keep_their_style() -> None:
+    """Lines equal plain wrapping, and each character keeps its style."""
     said = (
         styled("a word ", Tone.BAD) + "and  then\n" + styled("some", Tone.GOOD) + styled("more", Tone.COST) + " words"
     )
@@ -343,7 +324,7 @@ def test_wrapped_words_keep_their_meaning_and_their_places() -> None:
     assert lines[2].spans == (("  ", None), ("some", Tone.GOOD), ("more", Tone.COST))
 
 
-def test_a_paragraph_that_is_too_long_ends_with_a_sign() -> None:
+def test_a_long_paragraph_ends_with_a_sign() -> None:
     """So many lines at most, as plain wrapping does it."""
     lines = wrapped(styled("one two three four five six", Tone.FAINT), 10, "", most=2)
 
@@ -355,8 +336,8 @@ def test_nothing_is_an_empty_line() -> None:
     assert [str(line) for line in Prose("", "    ").lines(Layout())] == [""]
 
 
-def test_a_sentence_is_one_line_for_programs_and_wrapped_for_people() -> None:
-    """What is piped is read by line."""
+def test_a_sentence_is_one_line_in_a_pipe_and_wrapped_on_a_terminal() -> None:
+    """Programs read line by line."""
     block = SentenceLines("word " * 30 + "end", first=styled("note: ", Tone.HEADING))
 
     assert len(block.lines(Layout())) == 1
@@ -379,7 +360,7 @@ def test_a_table_takes_from_its_widest_column() -> None:
 
 
 def test_a_command_is_never_broken() -> None:
-    """However narrow the terminal is."""
+    """At any width of the terminal."""
     command = "vllm serve " + "--option value " * 20
 
     assert [str(line) for line in Line(command).lines(terminal.layout(40))] == [command]
@@ -387,8 +368,8 @@ def test_a_command_is_never_broken() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", ["显", "é", "e\u0301", "a", "（"])
-def test_a_text_without_end_is_cut_and_wrapped_at_once(sign: str) -> None:
-    """What a log or a snapshot says may be as long as it likes: no work grows faster than it does."""
+def test_an_endless_text_is_cut_and_wrapped_in_linear_time(sign: str) -> None:
+    """Text of logs and snapshots has any length."""
     text = sign * 100_000
     began = time.process_time()
 
@@ -397,6 +378,6 @@ def test_a_text_without_end_is_cut_and_wrapped_at_once(sign: str) -> None:
     assert time.process_time() - began < 5, "a hang guard: it takes some tenths of a second"
 
 
-def test_what_begins_a_paragraph_is_said_without_one() -> None:
-    """A verdict without a reason is still told."""
+def test_a_heading_is_printed_without_a_paragraph() -> None:
+    """A verdict without a reason is printed."""
     assert [str(line) for line in wrapped("", 80, "  ", styled("PASS  "))] == ["PASS  "]

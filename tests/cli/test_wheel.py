@@ -1,4 +1,4 @@
-"""The wheel alone, in a bare environment, used from `/`: what a user gets who never sees the checkout."""
+"""The wheel alone in a bare environment, used from `/`, without the checkout."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment that holds the wheel and its dependencies only."""
+    """The `bin` folder of an environment with only the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
     install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, str(wheel)]
@@ -57,8 +57,8 @@ def run(bare: Path, *arguments: str, home: Path, given: str | None = None) -> su
     )
 
 
-def test_the_wheel_holds_catalog_index_cases_and_runbooks(wheel: Path) -> None:
-    """What the library reads at run time is in the wheel, and the package is typed."""
+def test_the_wheel_contains_catalog_index_cases_and_runbooks(wheel: Path) -> None:
+    """All runtime data is in the wheel, and the package is typed."""
     names = set(zipfile.ZipFile(wheel).namelist())
 
     assert {
@@ -160,9 +160,9 @@ def ask(address: str, path: str, body: dict[str, Any] | None = None) -> Any:
 def test_jupyter_scheduler_runs_a_runbook(
     scheduler: tuple[str, Path], bare: Path, evidence: str, wanted: set[str]
 ) -> None:
-    """jupyter-scheduler, whose kernel is this environment, completes a passing runbook and not a failing one.
+    """jupyter-scheduler, with this environment's kernel, completes only a passing runbook.
 
-    It pastes values into code as they are, so a text has to carry its quotes.
+    It pastes values into code, so strings need their quotes.
     """
     address, root = scheduler
     (source,) = (bare.parent / "lib").glob("python3*/site-packages/vllm_runbooks/_data/runbooks/single-gpu-oom.ipynb")
@@ -181,7 +181,7 @@ def test_jupyter_scheduler_runs_a_runbook(
     deadline = time.monotonic() + scaled(60)
     seen: dict[str, Any] = {}
     while time.monotonic() < deadline and seen.get("status") not in ("COMPLETED", "FAILED"):
-        time.sleep(1)  # "STOPPED" is also what a job is called before its process is seen
+        time.sleep(1)  # "STOPPED" is also the state of a job before its process is seen
         seen = ask(address, f"/scheduler/jobs/{identifier}")
     assert seen["status"] in wanted, seen.get("status_message")
 

@@ -1,6 +1,6 @@
-"""`check --ray`: the verdicts of a cluster are those of one host, whatever becomes of its nodes meanwhile.
+"""`check --ray`: a cluster has the verdicts of one host, whatever happens to its nodes.
 
-What the parts say to each other is tried with a program in place of the one that joins Ray; real Ray over two network
+The protocol is tested with a program in place of the one that joins Ray; real Ray over two network
 namespaces is slow.
 """
 
@@ -50,7 +50,7 @@ def done(index, node, reason="fine", **more):
 
 
 class Told:
-    """What `check` came to."""
+    """The result of `check`."""
 
     def __init__(self, status: int, out: Path, printed: str, said: str) -> None:
         self.status, self.out, self.printed, self.said = status, out, printed, said
@@ -62,7 +62,7 @@ class Told:
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
-    """`check --ray` of the cases a, b and c, with a program of these lines in place of what joins Ray."""
+    """`check --ray` of the cases a, b and c, with this program instead of Ray's."""
     for name in "abc":
         recorded(tmp_path, name, runbooks="")
 
@@ -70,7 +70,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         bridge = tmp_path / "bridge.py"
         bridge.write_text(f"HERE = {HERE!r}\n{BRIDGE}{script}", encoding="utf-8")
         monkeypatch.setattr(tasks, "module", lambda _: [sys.executable, str(bridge)])
-        monkeypatch.setattr(extras, "missing", lambda _: "")  # no Ray is needed for what stands in its place
+        monkeypatch.setattr(extras, "missing", lambda _: "")  # the replacement needs no Ray
         out = tmp_path / "out"
         given = ["--cases", str(tmp_path / "cases"), "--out", str(out), *([] if is_kept else ["--no-history"])]
         status = command_line(["check", "--ray", "10.0.0.1:6379", *given, *words])
@@ -79,8 +79,8 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return run
 
 
-def test_a_lost_node_is_told_and_its_runs_are_judged_once(check: Any) -> None:
-    """The check ends with 1, as the cluster is not whole; each run stands there once, with where it was executed."""
+def test_a_lost_node_is_reported_and_its_runs_count_once(check: Any) -> None:
+    """The check ends with 1; each run is listed once, with its host."""
     told = check(
         "say(nodes=[node('one'), node('two', python='3.12.1')], here=HERE); asked = json.loads(sys.stdin.readline())\n"
         "say(begun=0); say(begun=1); done(0, 'one'); say(lost='two', why='it was lost')\n"
@@ -102,7 +102,7 @@ def test_a_lost_node_is_told_and_its_runs_are_judged_once(check: Any) -> None:
     assert "<strong>two</strong> 3.12.1" in page
 
 
-def test_the_history_says_which_node_did_what(check: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_history_has_the_nodes_of_each_run(check: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """One entry for the check with its nodes, the lost one named; each run once, with the host that executed it."""
     check(
         "say(nodes=[node('one', host='host-1'), node('two', host='host-2')], here=HERE)\n"
@@ -120,8 +120,8 @@ def test_the_history_says_which_node_did_what(check: Any, capfd: pytest.CaptureF
     assert told == [(f"(no runbook) on {case}", "host-1", ["two"] if case == "b" else None) for case in "abc"]
 
 
-def test_a_cluster_that_is_lost_leaves_errors_and_nothing_open(check: Any) -> None:
-    """What was judged by then stands; the rest is an error that says so, not a wait without end."""
+def test_a_lost_cluster_leaves_errors_and_no_open_runs(check: Any) -> None:
+    """Finished verdicts stay; the others are errors, without an endless wait."""
     told = check(
         "say(nodes=[node('one')], here=HERE); asked = json.loads(sys.stdin.readline())\n"
         "say(begun=0); done(0, 'one'); say(begun=1)"
@@ -132,8 +132,8 @@ def test_a_cluster_that_is_lost_leaves_errors_and_nothing_open(check: Any) -> No
     assert told.results["runs"][2]["reason"] == "lost the connection to the Ray cluster"
 
 
-def test_no_cluster_is_a_result_not_a_request_that_cannot_be_read(check: Any) -> None:
-    """Said once, in one line; every run is an error in the documents."""
+def test_a_missing_cluster_is_a_result_and_not_invalid_input(check: Any) -> None:
+    """Reported once, in one line; every run is an error in the documents."""
     told = check("say(error='no Ray cluster at 10.0.0.1:6379: Connection refused')")
 
     assert told.status == 1
@@ -142,7 +142,7 @@ def test_no_cluster_is_a_result_not_a_request_that_cannot_be_read(check: Any) ->
     assert "Connection refused" not in told.printed
 
 
-def test_who_would_judge_otherwise_gets_no_run(check: Any) -> None:
+def test_a_node_with_another_catalog_gets_no_run(check: Any) -> None:
     """A node with another catalog, or without this package, is named and left out, and makes the check end with 1."""
     told = check(
         "say(nodes=[node('one'), node('two', catalog='d'), node('three', tool='')], here=HERE)\n"
@@ -158,7 +158,7 @@ def test_who_would_judge_otherwise_gets_no_run(check: Any) -> None:
 
 
 def test_every_node_is_compared_with_the_others(check: Any) -> None:
-    """Each run is asked of each node, even of one that judges otherwise, and verdicts that differ are shown."""
+    """Each run is executed on each node, and different verdicts are shown."""
     told = check(
         "say(nodes=[node('one'), node('two', catalog='d')], here=HERE); asked = json.loads(sys.stdin.readline())\n"
         "for run in asked['runs']:\n"
@@ -191,8 +191,8 @@ def test_every_node_is_compared_with_the_others(check: Any) -> None:
         (["--every-node"], "--ray"),
     ],
 )
-def test_what_is_no_address_is_refused(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """One line, status 2, nothing on stdout, and no process started."""
+def test_an_invalid_address_is_rejected(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line, status 2, no output, and no process."""
     assert command_line(["check", "--only", "tiny-cpu-port-in-use", *words]) == 2
     printed, told = capfd.readouterr()
     assert printed == ""
@@ -200,8 +200,8 @@ def test_what_is_no_address_is_refused(words: list[str], said: str, capfd: pytes
     assert len(told.splitlines()) == 1
 
 
-def test_what_a_run_reads_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file and a folder arrive under their names; what is too large to be sent around is refused."""
+def test_input_files_are_copied_to_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and folders keep their names; too large ones are rejected."""
     (tmp_path / "case" / "deep").mkdir(parents=True)
     (tmp_path / "case" / "deep" / "a.log").write_text("x", encoding="utf-8")
     folder = node_tasks.pack(tmp_path / "case").unpack(tmp_path / "1")
@@ -229,8 +229,8 @@ bench.execute(0, order)
 
 
 @pytest.mark.slow
-def test_a_task_whose_process_is_killed_leaves_nothing(tmp_path: Path) -> None:
-    """Its guard is no child of it, as Ray kills those first; sessions, second forks and sockets are gone soon after."""
+def test_a_killed_task_leaves_nothing(tmp_path: Path) -> None:
+    """Its supervisor is not a child, as Ray kills those first; all processes end soon."""
     notebook = runbook(tmp_path, "r", STRAY.replace("where", repr(str(tmp_path / "pids"))), HANG, PASS)
     task = subprocess.Popen(
         [sys.executable, "-c", TASK, str(tmp_path), str(notebook)], stdout=subprocess.PIPE, text=True
@@ -249,7 +249,7 @@ def test_a_task_whose_process_is_killed_leaves_nothing(tmp_path: Path) -> None:
     task.stdout.close()
 
     *strays, hidden = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    # One without its environment is found below its parents alone, and those were killed.
+    # Without its environment a process is found by its parents only, and those were killed.
     psutil.Process(hidden).kill()
     assert are_gone(strays, within_s=10)
     while runtime.exists():
@@ -262,7 +262,7 @@ def test_a_task_whose_process_is_killed_leaves_nothing(tmp_path: Path) -> None:
 real = pytest.mark.skipif(bool(namespaces.why_not()), reason=f"no network namespaces here: {namespaces.why_not()}")
 RAY_SETTINGS = {
     "RAY_AUTH_MODE": "disabled",
-    # Other tests may keep the processors busy while Ray starts.
+    # Other tests may use the processors while Ray starts.
     "RAY_raylet_start_wait_time_s": "100",
     "RAY_agent_register_timeout_ms": "100000",
 }
@@ -283,7 +283,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def started(cluster: Cluster, shelf: Path, *words: str) -> subprocess.Popen[str]:
-    """`check --ray` on the first host."""
+    """Run `check --ray` on the first host."""
     given = ["--runbooks", str(shelf / "runbooks"), "--cases", str(shelf / "cases"), "--no-history"]
     return cluster.ring.start(
         cluster.ring.hosts[0],
@@ -304,7 +304,7 @@ def read(out: Path) -> dict[str, Any]:
 
 @real
 @pytest.mark.full
-def test_a_cluster_judges_as_one_host_does(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_has_the_verdicts_of_one_host(cluster: Cluster, tmp_path: Path) -> None:
     """The same verdicts for the same reasons, notebooks at their place, over both nodes; and on every node."""
     cells = {"good": [PASS], "bad": ["give(Verdict.FAIL, 'found it')"], "dies": ["import os; os._exit(3)", PASS]}
     (tmp_path / "runbooks").mkdir()
@@ -339,8 +339,8 @@ def test_a_cluster_judges_as_one_host_does(cluster: Cluster, tmp_path: Path) -> 
 @pytest.mark.full
 @real
 @pytest.mark.slow
-def test_a_node_executes_as_many_runs_at_a_time_as_it_has_cpus(cluster: Cluster, tmp_path: Path) -> None:
-    """One here: Ray would lend the CPU of a task that waits for an answer to the next one."""
+def test_a_node_executes_one_run_per_cpu(cluster: Cluster, tmp_path: Path) -> None:
+    """One here: Ray would lend the CPU of a waiting task to the next one."""
     times = tmp_path / "times"
     times.mkdir()
     cell = (
@@ -370,8 +370,8 @@ def test_a_node_executes_as_many_runs_at_a_time_as_it_has_cpus(cluster: Cluster,
 @pytest.mark.full
 @real
 @pytest.mark.slow
-def test_what_is_interrupted_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_path: Path) -> None:
-    """Ray is left, and on every node the run's processes are ended, those that hide included; what was open says so."""
+def test_an_interrupted_check_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    """Ray is left, all processes of runs end on every node, and open runs are marked."""
     (tmp_path / "runbooks").mkdir()
     names = ["r0", "r1"]
     for name in names:
@@ -400,8 +400,8 @@ def test_what_is_interrupted_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_p
 @pytest.mark.full
 @real
 @pytest.mark.slow
-def test_a_node_that_is_killed_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    """Its runs are executed elsewhere: nothing is lost, nothing is there twice, and it is named. Comes last."""
+def test_a_killed_node_loses_no_run(cluster: Cluster, tmp_path: Path) -> None:
+    """Its runs are executed elsewhere, once, and it is named. Comes last."""
     (tmp_path / "runbooks").mkdir()
     names = [f"r{number}" for number in range(8)]
     for name in names:

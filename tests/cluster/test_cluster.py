@@ -1,4 +1,4 @@
-"""Agents that are asked and made to measure on this host; `test_cluster_net` has hosts on networks of their own."""
+"""Agents on this host; `test_cluster_net` has hosts on their own networks."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeConnection,
 
 
 def agent(name: str, *before: str) -> list[str]:
-    """The words that start an agent on this host, behind words such as those that set variables."""
+    """The command of an agent on this host, after a prefix such as variables."""
     return [*before, sys.executable, "-P", "-m", "vllm_runbooks.cluster.agent", name]
 
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[carriers.Processes]:
-    """An agent in a process of its own."""
+    """An agent in a separate process."""
     with carriers.Processes({"here": agent("here")}) as carrier:
         yield carrier
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs and is no zombie."""
+    """Whether a process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -72,8 +72,8 @@ def gone(*pids: int, within_s: float = 8.0) -> bool:
 
 
 @pytest.mark.slow
-def test_a_node_tells_what_it_is(here: carriers.Processes, tmp_path: Path) -> None:
-    """Its host, its addresses, and the model's files with what they come to; an agent takes less than 100 MB."""
+def test_a_node_reports_its_facts(here: carriers.Processes, tmp_path: Path) -> None:
+    """Its host, its addresses, and the model's files; an agent needs less than 100 MB."""
     (tmp_path / "config.json").write_text("{}")
     with (tmp_path / "model.safetensors").open("wb") as weights:
         weights.truncate(40 << 20)
@@ -123,7 +123,7 @@ def test_a_sampled_file_differs_where_an_end_or_the_size_does(tmp_path: Path) ->
         ("", "has no config.json"),
     ],
 )
-def test_a_model_that_is_missing_is_told(model: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_reported(model: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reason."""
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     found = node_facts.model_facts(model or str(tmp_path))
@@ -144,8 +144,8 @@ def test_a_model_of_the_hub_is_found_in_its_cache(tmp_path: Path, monkeypatch: p
     assert node_facts.model_facts("org/name").exists
 
 
-def test_variables_are_told_without_their_secrets(tmp_path: Path) -> None:
-    """A token is marked, equal where it is equal, in a variable or in a file; a proxy's password is replaced."""
+def test_variables_are_reported_without_their_secrets(tmp_path: Path) -> None:
+    """Equal tokens have equal marks, in variables and files; a proxy's password is replaced."""
     (tmp_path / "token").write_text("tok-0123456789abcdef\n")
     one = {
         "RAY_AUTH_MODE": "token",
@@ -170,8 +170,8 @@ def test_variables_are_told_without_their_secrets(tmp_path: Path) -> None:
     assert "VLLM_RUNBOOKS_LOCKS" not in also  # of this tool: ranks need not agree on it
 
 
-def test_a_name_of_nobody_stands_for_no_address() -> None:
-    """Which is another thing than not knowing."""
+def test_an_unresolved_name_has_no_address() -> None:
+    """This differs from an unknown address."""
     assert node_facts.resolved("localhost") is not None
     assert node_facts.resolved("no such host") == ()
 
@@ -187,7 +187,7 @@ def test_a_name_of_nobody_stands_for_no_address() -> None:
         {"do": "listen", "token": "t", "ports": [["any", "x"]], "for_s": 1},
     ],
 )
-def test_a_question_that_cannot_be_answered_has_an_answer(asked: dict[str, Any]) -> None:
+def test_an_invalid_request_has_an_answer(asked: dict[str, Any]) -> None:
     """One line, and no traceback."""
     answer = Agent("here").answer(asked)
 
@@ -198,8 +198,8 @@ def test_a_question_that_cannot_be_answered_has_an_answer(asked: dict[str, Any])
 
 
 @pytest.mark.slow
-def test_who_is_meant_is_reached_and_how_fast_is_measured(here: carriers.Processes) -> None:
-    """Who brings the token; a port of nobody is refused; one who does not know the token is somebody else."""
+def test_connections_are_verified_and_measured(here: carriers.Processes) -> None:
+    """With a token; a closed port is refused, and a peer without the token is another process."""
     token = secrets.token_hex(16)
     waiting = here.ask("here", {"do": "listen", "token": token, "ports": [["any", 0]], "for_s": 20}, 5)
     port = waiting[0]["port"]
@@ -226,8 +226,8 @@ def test_who_is_meant_is_reached_and_how_fast_is_measured(here: carriers.Process
     assert reaching.reach([{"address": "127.0.0.1", "port": port, "token": token}], 2)[0]["state"] == "refused"
 
 
-def test_what_does_not_answer_is_dropped() -> None:
-    """After the time that was given: a server that takes no more connections, as a firewall takes none."""
+def test_a_silent_address_is_dropped() -> None:
+    """After the timeout: a server that accepts no connections, like behind a firewall."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -244,8 +244,8 @@ def test_what_does_not_answer_is_dropped() -> None:
     assert time.monotonic() - begun < scaled(2)
 
 
-def test_a_taken_port_is_told() -> None:
-    """It is tried all the same, at whoever has it."""
+def test_an_occupied_port_is_reported() -> None:
+    """The connection is still tried, to whatever process listens."""
     with socket.create_server(("", 0), family=socket.AF_INET) as other:
         listeners = reaching.Listeners("t" * 32, [("torch", other.getsockname()[1])], 1)
         listeners.close()
@@ -257,12 +257,12 @@ def test_a_taken_port_is_told() -> None:
 
 
 def text(told: dict[str, Any]) -> str:
-    """What was read of a group."""
+    """The text read from a group."""
     return base64.b64decode(told["data"]).decode()
 
 
 def until(carrier: carriers.Carrier, group: str, word: str) -> dict[str, Any]:
-    """What a group printed, as soon as it says so."""
+    """The output of a group, up to this text."""
     ends_at = time.monotonic() + scaled(10)
     while True:
         told: dict[str, Any] = carrier.ask("here", {"do": "read", "group": group}, 5)
@@ -274,7 +274,7 @@ def until(carrier: carriers.Carrier, group: str, word: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes) -> None:
-    """With what it started itself, also where that left its session."""
+    """With its child processes, also in another session."""
     script = "trap 'echo heard; exit 7' USR1; setsid sleep 300 & echo pid $!; while :; do sleep 0.05; done"
     group = here.ask("here", {"do": "start", "command": ["sh", "-c", script], "environment": {"A": "1"}}, 5)["group"]
     child = int(text(until(here, group, "pid")).split()[1])
@@ -291,8 +291,8 @@ def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes)
         here.ask("here", {"do": "read", "group": group}, 5)
 
 
-def test_a_command_is_ended_at_its_limit(here: carriers.Processes) -> None:
-    """And one that cannot be run says why."""
+def test_a_command_is_ended_at_its_timeout(here: carriers.Processes) -> None:
+    """One that cannot run has a reason."""
     late = here.ask("here", {"do": "start", "command": ["sleep", "300"], "limit_s": 0.3}, 5)["group"]
     wrong = here.ask("here", {"do": "start", "command": ["/nope/vllm"]}, 5)["group"]
     told = until(here, late, "never")
@@ -300,8 +300,8 @@ def test_a_command_is_ended_at_its_limit(here: carriers.Processes) -> None:
     assert "No such file" in until(here, wrong, "never")["refused"]
 
 
-def test_nothing_is_left_of_an_agent_that_is_killed() -> None:
-    """Neither by SIGKILL, nor when whoever asks is gone."""
+def test_a_killed_agent_leaves_nothing() -> None:
+    """Neither after SIGKILL, nor when its client has ended."""
     with carriers.Processes({"here": agent("here")}) as carrier:
         pids = []
         group = carrier.ask("here", {"do": "start", "command": ["sh", "-c", "echo $$; exec sleep 300"]}, 5)["group"]
@@ -314,8 +314,8 @@ def test_nothing_is_left_of_an_agent_that_is_killed() -> None:
 
 
 @pytest.mark.slow
-def test_what_nobody_reads_is_let_go() -> None:
-    """A command that prints for weeks takes some MiB of its node, and is never held up; what was read is let go."""
+def test_unread_output_is_dropped() -> None:
+    """A long-running command uses some MiB of its node, and never blocks."""
     line = b"%063d\n"
     count = 24 << 14  # 24 MiB of lines
     program = f"import sys\nfor n in range({count}): sys.stdout.write('%063d\\n' % n)"
@@ -337,9 +337,9 @@ def test_what_nobody_reads_is_let_go() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("says", [False, True], ids=["silent", "asked"])
-def test_an_agent_that_hears_nothing_ends(monkeypatch: pytest.MonkeyPatch, *, says: bool) -> None:
-    """With what it started: a network that was cut leaves its input open."""
-    monkeypatch.setattr(carriers, "_BEAT_S", 600.0)  # on a slow machine a word would come before the limit
+def test_an_agent_without_a_connection_ends(monkeypatch: pytest.MonkeyPatch, *, says: bool) -> None:
+    """With its child processes: a cut network leaves its input open."""
+    monkeypatch.setattr(carriers, "_BEAT_S", 600.0)  # a slow machine sends too late
     unheard_s = scaled(2.5)
     program = f"from vllm_runbooks.cluster import agent\nagent.UNHEARD_S = {unheard_s}\nagent.main(['here'])"
     with carriers.Processes({"here": [sys.executable, "-P", "-c", program]}) as carrier:
@@ -358,8 +358,8 @@ def test_an_agent_that_hears_nothing_ends(monkeypatch: pytest.MonkeyPatch, *, sa
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="the extra `cluster` is not installed")
-def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
-    """A grammar of addresses that comes with JupyterLab, and takes several times what Ray itself does."""
+def test_ray_is_joined_without_slow_imports() -> None:
+    """JupyterLab's URI grammar takes several times as long to import as Ray."""
     program = (
         "import sys\nfrom vllm_runbooks.cluster import ray_bridge\n"
         "try: ray_bridge.join_cluster('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
@@ -371,8 +371,8 @@ def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
 
 
 @pytest.mark.slow
-def test_words_name_pythons_and_ports() -> None:
-    """As the command, the notebook and the panel take them; a node that is not there is named, and the rest goes on."""
+def test_options_assign_pythons_and_ports_to_nodes() -> None:
+    """As in command, notebook and panel; an unknown node is reported, and the others continue."""
     told = named.read_pythons(["/opt/vllm/bin/python", "other=/usr/bin/python3", "gone=/x"])
     with carriers.Processes({"head": agent("head"), "other": agent("other")}) as carrier:
         by_node = named.pythons_by_node(carrier, told)
@@ -382,8 +382,8 @@ def test_words_name_pythons_and_ports() -> None:
     assert named.read_ports(["ray=6380"]) == {"ray": 6380, "torch": 29501, "vllm": 8000}
 
 
-def test_what_is_no_answer_is_passed_over() -> None:
-    """Of a node that is not what it should be: lists, numbers, an answer twice."""
+def test_invalid_answers_are_ignored() -> None:
+    """From a broken node: lists, numbers, a repeated answer."""
     program = """
 import json, sys
 for line in sys.stdin:
@@ -399,8 +399,8 @@ for line in sys.stdin:
 
 
 @pytest.mark.slow
-def test_who_cannot_be_asked_is_named_and_the_rest_goes_on() -> None:
-    """An agent that is not there, one that says why it ends, one that never answers."""
+def test_an_unreachable_node_is_named_and_the_others_continue() -> None:
+    """A missing agent, one that ends with a reason, one that never answers."""
     with carriers.Processes(
         {
             "good": agent("good"),
@@ -415,7 +415,7 @@ def test_who_cannot_be_asked_is_named_and_the_rest_goes_on() -> None:
         said = {each.name: each.reason for each in carrier.unread}
         answers = carrier.ask_all({"good": {"do": "clock"}}, 5)
 
-    # At the end of ssh what heeds no input runs on, and nobody else would say so.
+    # Behind ssh, a process that ignores its input keeps running, and only this ends it.
     assert said.pop("silent").startswith("no answer within 3 s; processes launched there may still be running")
     assert said == {
         "missing": "/nope/ssh cannot be run: No such file or directory",
@@ -443,7 +443,7 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("listed", "why"), LISTS, ids=[repr(row[0]) for row in LISTS])
-def test_a_list_that_cannot_be_read_is_refused(listed: str, why: str) -> None:
+def test_an_unreadable_list_is_rejected(listed: str, why: str) -> None:
     """In one line that names the place."""
     with pytest.raises(InputError, match=why) as refused:
         hosts.read_hosts(listed, "hosts.txt")
@@ -451,8 +451,8 @@ def test_a_list_that_cannot_be_read_is_refused(listed: str, why: str) -> None:
     assert str(refused.value).startswith("hosts.txt:")
 
 
-def test_a_list_says_how_each_host_is_asked() -> None:
-    """The words of its ssh are those of the table, with the user's own between."""
+def test_a_list_gives_the_connection_of_each_host() -> None:
+    """The ssh command is the table's, with the user's options."""
     found = hosts.read_hosts(
         "# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h"
     )
@@ -476,7 +476,7 @@ def test_a_list_says_how_each_host_is_asked() -> None:
     assert hosts.read_hosts("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
 
 
-def test_a_list_that_is_refused_is_named_as_it_was_given(tmp_path: Path) -> None:
+def test_a_rejected_list_is_named_as_given(tmp_path: Path) -> None:
     """By its path, with the line."""
     (tmp_path / "hosts").write_text("a\n-b\n", "utf-8")
     with pytest.raises(InputError, match="is not a host") as refused:
@@ -510,12 +510,12 @@ class Stalled(carriers.Processes):
     """Nodes between which no stream of data passes."""
 
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Any:
-        """Says so."""
+        """Print the answer."""
         del node, request, timeout_s
         raise UnansweredError("timed out")
 
 
-def test_a_way_that_takes_no_stream_says_so() -> None:
+def test_a_connection_without_a_bandwidth_has_a_reason() -> None:
     """It stays open, without a bandwidth, and with the reason."""
     way = NodeConnection("a", "b", "10.0.0.2", 1, "any", Reachability.OPEN, latency_ms=0.1)
     (found,) = matrix._with_bandwidth(Stalled({}), ["a", "b"], [way], {"a": "", "b": ""})
@@ -525,7 +525,7 @@ def test_a_way_that_takes_no_stream_says_so() -> None:
 
 @pytest.mark.slow
 def test_two_agents_of_one_host_are_measured() -> None:
-    """Both ways and their clocks; an address that both have is somebody else's, and no torch is told as such."""
+    """Both directions and clocks; a common address is another host's; missing torch is noted."""
     with carriers.Processes({"a": agent("a"), "b": agent("b")}) as carrier:
         said: list[str] = []
         found = measuring.measure(carrier, ports={"torch": 29501}, say=said.append)
@@ -542,13 +542,13 @@ def test_two_agents_of_one_host_are_measured() -> None:
 
 
 def told(*lines: str, is_running: bool = True) -> dict[str, Any]:
-    """What a rank's node tells of it."""
+    """The result of a rank's node."""
     data = base64.b64encode("".join(lines).encode()).decode()
     return {"data": data, "end": 1, "is_running": is_running, "refused": ""}
 
 
-def test_how_each_rank_fared_is_told() -> None:
-    """From what it said between other lines; a rank that was not there says nothing about those that waited for it."""
+def test_each_rank_has_its_result() -> None:
+    """Parsed from mixed output; an absent rank gives no information about those waiting for it."""
     done, hung, failed, lost, unable = ranks = [collective._Rank(str(n), n, {"group": "1"}) for n in range(5)]
     for rank in ranks[:4]:
         rank.take(told('NCCL INFO\n{"state": "imp', is_running=True))
@@ -575,8 +575,8 @@ def test_how_each_rank_fared_is_told() -> None:
     assert collective._outcomes(found)[1].message == "rank 4 on 4 was not there"
 
 
-def test_a_rank_that_cannot_import_torch_says_so(tmp_path: Path) -> None:
-    """In a line of its own, whatever Python runs it."""
+def test_a_rank_that_cannot_import_torch_reports_it(tmp_path: Path) -> None:
+    """In a separate line, for any Python."""
     done = subprocess.run(
         [sys.executable, "-S", all_reduce.__file__, '{"backend": "gloo"}'],
         capture_output=True,
@@ -610,10 +610,8 @@ REFUSED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("words", "why"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
-def test_a_request_that_cannot_be_read_is_refused(
-    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit 2, one line, nothing on standard output."""
+def test_an_invalid_request_is_rejected(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2, one line, no output."""
     status, out, err = run(capsys, "cluster", "check", *words)
 
     assert (status, out) == (2, "")

@@ -1,4 +1,4 @@
-"""Clusters whose hosts are network namespaces: real sshd, real Ray, real firewalls, and torch over all of it.
+"""Clusters of network namespaces: real sshd, real Ray, real firewalls, and torch.
 
 Each misconfiguration is found and named, with its node and what to do, before anything is launched.
 """
@@ -29,7 +29,7 @@ from pace import scaled
 from rows import rest_full
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
-LIVE = set_up.place()  # asked here: tests have a cache folder of their own
+LIVE = set_up.place()  # read here: tests have their own cache folder
 TORCH = LIVE / "venv" / "bin" / "python"
 CLI = [sys.executable, "-P", "-m", "vllm_runbooks"]
 pytestmark = [
@@ -47,16 +47,16 @@ class Site:
     ring: Ring
     folder: Path
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By host, words of its line in the list."""
+    """By host, the words of its line in the list."""
     before: dict[str, list[str]] = field(default_factory=dict)
-    """By host, commands of a shell before its sshd, in a mount namespace of its own."""
+    """By host, shell commands before its sshd, in a separate mount namespace."""
     sshd: dict[str, list[str]] = field(default_factory=dict)
-    """By host, more lines of its sshd's configuration."""
+    """By host, additional lines of its sshd's configuration."""
     more: tuple[str, ...] = ()
     """Further lines of the list."""
 
     def up(self) -> None:
-        """Start sshd on every host, with a key that this test made."""
+        """Start sshd on every host, with a key of this test."""
         keys = self.folder / "keys"
         keys.mkdir()
         for name in ("host", "user"):
@@ -132,7 +132,7 @@ class Site:
 
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files; after the test nothing lies in it, and nothing runs that was given it."""
+    """A folder for temporary files; after the test it is empty, and no process uses it."""
     folder = Path(tempfile.mkdtemp(prefix="rb", dir="/tmp"))
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -140,7 +140,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ends_at = time.monotonic() + scaled(15)
     while (left := _given(str(folder))) and time.monotonic() < ends_at:
         time.sleep(0.2)
-    # vLLM leaves its sockets when it is ended, and torch what it has compiled; nothing of ours is such.
+    # vLLM leaves its sockets when it is ended, and torch its compiled files; ours leave nothing.
     lying = [str(each) for each in folder.iterdir() if not (each.is_socket() or each.name.startswith("torchinductor_"))]
     shutil.rmtree(folder)
 
@@ -149,7 +149,7 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _given(word: str) -> list[str]:
-    """Processes of this machine, in any network, whose command or first environment holds a word."""
+    """Processes of this machine, in any network, with a word in their command or environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -162,19 +162,19 @@ def _given(word: str) -> list[str]:
 @pytest.fixture
 def ring(nothing_left: Path) -> Iterator[Ring]:
     """Two hosts."""
-    del nothing_left  # which is to be looked at after the hosts have gone
+    del nothing_left  # checked after the hosts have ended
     with Ring(2) as made:
         yield made
 
 
 @pytest.fixture
 def site(ring: Ring, tmp_path: Path) -> Site:
-    """Two hosts that are asked over ssh, not up yet."""
+    """Two hosts reachable over ssh, not started yet."""
     return Site(ring, tmp_path)
 
 
 def named(found: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Ids of what stands in the way, with their nodes."""
+    """Ids of blocking findings, with their nodes."""
     said: dict[str, list[str]] = {}
     for each in found["findings"]:
         assert each["do"]
@@ -185,7 +185,7 @@ def named(found: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 class Peaks:
-    """Watches how much memory our own processes on each host have taken at most, those of one moment together."""
+    """Records the peak memory of our own processes on each host."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring, self._is_over = ring, threading.Event()
@@ -212,7 +212,7 @@ class Peaks:
 
     @staticmethod
     def _look(pid: int) -> tuple[str, float] | None:
-        """What of ours a process is, and its peak."""
+        """The role of one of our processes, and its peak."""
         with contextlib.suppress(OSError, IndexError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
             if Path(words[0]).name.startswith("python"):
@@ -221,7 +221,7 @@ class Peaks:
         return None
 
     def added_mib(self, host: str, torch: float) -> float:
-        """The most that stood there together, but for the command that asks and the import of torch in a rank."""
+        """The peak on a host, without the requesting command and torch in a rank."""
         return max(
             sum(mib - (torch if name == "all_reduce.py" else 0) for name, mib in there if name != "check")
             for there in self._moments[host]
@@ -234,7 +234,7 @@ def _peak_mib(pid: int | str) -> float:
 
 
 def spent_s(ring: Ring) -> float:
-    """CPU seconds of what runs on the hosts, and of all that has ended there or was waited for here."""
+    """CPU seconds of the processes on the hosts, including ended ones."""
     ticks = 0
     for pid in (pid for host in ring.hosts for pid in ring.pids(host)):
         with contextlib.suppress(OSError):
@@ -250,7 +250,7 @@ def is_quick(seconds: float, cpu_s: float) -> bool:
 
 
 def _peak_of_torch() -> float:
-    """Of the live Python that has imported what a rank imports, in MiB."""
+    """MiB of a live Python with the imports of a rank."""
     program = "import torch, torch.distributed\nprint(open('/proc/self/status').read())"
     done = subprocess.run([TORCH, "-c", program], capture_output=True, check=True, encoding="ascii")
     return int(done.stdout.partition("VmHWM:")[2].split()[0]) / 1024
@@ -259,8 +259,8 @@ def _peak_of_torch() -> float:
 # ---- the hosts themselves
 
 
-def test_hosts_are_gone_when_who_made_them_is_killed() -> None:
-    """Namespaces, and what runs in them."""
+def test_hosts_end_with_their_killed_creator() -> None:
+    """Namespaces and their processes."""
     program = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\nimport namespaces, os, signal\n"
         "ring = namespaces.Ring(2)\np = ring.start(ring.hosts[0], ['sleep', '300'])\n"
@@ -284,7 +284,7 @@ def test_hosts_are_gone_when_who_made_them_is_killed() -> None:
 @needs_sshd
 @needs_torch
 def test_a_healthy_pair_passes(site: Site) -> None:
-    """Nothing stands in the way, the all-reduce ran, all within 20 s, and a node gets 100 MB at most beside torch."""
+    """No blocking finding, the all-reduce ran within 20 s, and 100 MB per node without torch."""
     site.up()
     # The catalog is compiled once, when it is first needed.
     subprocess.run([*CLI, "cluster", "check", "cluster-healthy-pair"], capture_output=True, check=True)
@@ -310,7 +310,7 @@ def test_a_healthy_pair_passes(site: Site) -> None:
     )
     assert (status, found["ok"], found["unmeasured"]) == (0, True, [])
     assert is_quick(seconds, cpu_s)
-    # On the first host the command itself is counted as well.
+    # On the first host the command itself counts as well.
     assert all(0 < mib * 1.048576 < 100 for mib in added.values()), (added, peaks.seen)
     for host in site.ring.hosts:  # sshd alone is left, of each host
         assert all("agent" not in Path(f"/proc/{pid}/cmdline").read_text() for pid in site.ring.pids(host))
@@ -344,7 +344,7 @@ def test_three_healthy_hosts_pass(tmp_path: Path) -> None:
 
 
 NETWORKS = [
-    # what is wrong, on which hosts variables are changed, the finding, its hosts
+    # misconfiguration, hosts whose variables are changed, the finding, its hosts
     (
         "wrong interface on one",
         {1: {"GLOO_SOCKET_IFNAME": "mgmt0", "NCCL_SOCKET_IFNAME": "mgmt0"}},
@@ -395,7 +395,7 @@ FIREWALLS = [
 @needs_torch
 @pytest.mark.parametrize(("_what", "at", "rule", "finding"), rest_full(FIREWALLS, 1), ids=[row[0] for row in FIREWALLS])
 def test_a_firewall_is_named(site: Site, _what: str, at: int, rule: tuple[str, ...], finding: str) -> None:
-    """Dropped, refused, or one way alone; nothing hangs on it."""
+    """Dropped, refused, or in one direction; nothing hangs."""
     site.up()
     site.ring.firewall(site.ring.hosts[at], "INPUT", "-i", "v0", "-p", "tcp", *rule)
     status, found, seconds = site.check("--limit", "4s")
@@ -427,7 +427,7 @@ HOSTS = [
 @needs_sshd
 @needs_torch
 @pytest.mark.parametrize(("_what", "how", "finding"), rest_full(HOSTS, 1), ids=[row[0] for row in HOSTS])
-def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, Any], finding: str) -> None:
+def test_a_difference_on_a_host_is_named(site: Site, _what: str, how: dict[str, Any], finding: str) -> None:
     """With that host."""
     head, other = site.ring.hosts
     for name, content in (("model", "{}"), ("other", '{"a": 1}')):
@@ -442,7 +442,7 @@ def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, 
         line = how["agent"].format(python=sys.executable, folder=site.folder)
         script.write_text(f"#!/bin/sh\nexport FAKETIME_DONT_FAKE_MONOTONIC=1\n{line}\n")
         # libfaketime 0.9.10 hands `time.sleep` of Python 3.11 on as a negative time (its issue 426), and `subprocess`
-        # sleeps whenever what it waits for has not ended yet.
+        # sleeps until the awaited process has ended.
         (site.folder / "awake").mkdir()
         (site.folder / "awake" / "sitecustomize.py").write_text(
             "import select, time\ntime.sleep = lambda seconds: select.select([], [], [], seconds) and None\n"
@@ -473,8 +473,8 @@ def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, 
 @pytest.mark.full
 @needs_sshd
 @needs_torch
-def test_a_name_that_stands_for_loopback_is_named(site: Site) -> None:
-    """Where Gloo is not told its interface it is what fails, and on which host is said."""
+def test_a_name_for_a_loopback_address_is_named(site: Site) -> None:
+    """Without an interface setting Gloo fails, and the host is named."""
     head, other = site.ring.hosts
     site.before[other] = [f"echo 127.0.1.1 {other} > {site.folder}/{other}.hosts"]
     site.settings = {host: {"GLOO_SOCKET_IFNAME": "", "NCCL_SOCKET_IFNAME": ""} for host in (head, other)}
@@ -487,8 +487,8 @@ def test_a_name_that_stands_for_loopback_is_named(site: Site) -> None:
 
 @pytest.mark.full
 @needs_sshd
-def test_hosts_that_cannot_be_asked_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    """Refused, nobody there, and no Python of ours; the third is asked."""
+def test_unreachable_hosts_are_named_and_the_others_continue(tmp_path: Path) -> None:
+    """Refused, absent, and without our Python; the third answers."""
     with Ring(3) as ring:
         site = Site(ring, tmp_path)
         site.settings = {ring.hosts[2]: {"agent": "/nope/python"}}
@@ -523,7 +523,7 @@ class Cluster:
         self.address = f"{ring.address(ring.hosts[0])}:6379"
 
     def start(self, host: str, **environment: str) -> None:
-        """Start a host's part, its first being the head, and wait until it is there."""
+        """Start a host's part, the head first, and wait until it is ready."""
         own = self.ring.address(host)
         variables = {
             "VLLM_HOST_IP": own, "NCCL_SOCKET_IFNAME": "v0", "GLOO_SOCKET_IFNAME": "v0",
@@ -566,8 +566,8 @@ def short_folder() -> Iterator[Path]:
 
 
 @needs_torch
-def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_folder: Path) -> None:
-    """Both nodes answer from their own namespaces; half a cluster is named; no cluster is named; nothing is left."""
+def test_a_ray_cluster_is_checked_and_its_shortage_is_named(ring: Ring, short_folder: Path) -> None:
+    """Both nodes answer; half a cluster and a missing one are named; nothing is left."""
     cluster = Cluster(ring, short_folder)
     head, other = ring.hosts
     status, found, _ = cluster.check()
@@ -591,14 +591,14 @@ def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_fol
         assert node["name"] in {address for each in node["interfaces"] for address in each["addresses"]}
         assert node["environment"]["VLLM_HOST_IP"] == node["name"]
     assert [rank["state"] for rank in found["collectives"][0]["ranks"]] == ["done", "done"]
-    # Ray keeps workers for a while that idle; none of them holds an agent or a rank.
+    # Ray keeps idle workers for a while; none of them runs an agent or a rank.
     left = [Path(f"/proc/{pid}/cmdline").read_text() for host in ring.hosts for pid in ring.pids(host)]
     assert not [each for each in left if "all_reduce" in each or "::Agent" in each or "vllm_runbooks" in each], before
 
 
 @pytest.mark.full
-def test_the_runbook_asks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
-    """`multi-node-ray` with `live` shows the nodes as they are, and passes over nothing that was not measured."""
+def test_the_runbook_checks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
+    """`multi-node-ray` with `live` shows the nodes, and reports every unmeasured fact."""
     cluster = Cluster(ring, short_folder)
     for host in ring.hosts:
         cluster.start(host)

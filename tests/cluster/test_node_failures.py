@@ -1,4 +1,4 @@
-"""Failures over several nodes are told in whatever form other releases, carriers and tools bring them."""
+"""Failures over several nodes are diagnosed in the wording of any release or tool."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def answer(logs: list[str]) -> Answer:
     return diagnosing.diagnose(Evidence(tuple(Document(f"{index}.log", text) for index, text in enumerate(logs))))
 
 
-def test_failures_are_told_in_every_form() -> None:
-    """The cause that was written down before, and what has to be known of it: the node, the address, the need."""
+def test_failures_are_diagnosed_in_every_form() -> None:
+    """The predicted cause with its necessary facts: node, address, requirement."""
     found = {name: answer(failure["logs"]) for name, failure in FAILURES.items()}
     causes = {name: told.root_cause.symptom if told.root_cause else None for name, told in found.items()}
     texts = {name: " ".join(render.answers.text(told).split()) for name, told in found.items()}

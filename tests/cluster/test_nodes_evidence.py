@@ -1,4 +1,4 @@
-"""Nodes, the logs of a start over them and plans over their cards, as the runbook of several nodes shows them."""
+"""Nodes, logs and plans as shown by the runbook of several nodes."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def files_of(name: str) -> tuple[nodes_evidence.Files, Plan]:
     return nodes_evidence.files(asked, one), one
 
 
-# What is read
+# Input
 
 
 @pytest.mark.parametrize("name", [NODES, LOG])
-def test_a_document_is_told_whole_from_either_side(name: str) -> None:
-    """Its nodes come with its log, and its log with its nodes: both cases show and judge the same."""
+def test_a_document_is_complete_from_either_input(name: str) -> None:
+    """Its nodes bring the log, and the log its nodes: both cases show the same."""
     found = told(name)
 
     assert isinstance(found.nodes, CheckedCluster)
@@ -68,8 +68,8 @@ def test_a_document_is_told_whole_from_either_side(name: str) -> None:
     assert "If you need several nodes" in step.do
 
 
-def test_a_file_is_taken_for_what_it_holds(tmp_path: Path) -> None:
-    """A snapshot, a folder of them and a log are told apart without being told; a case names no other by itself."""
+def test_a_file_is_identified_by_its_content(tmp_path: Path) -> None:
+    """Snapshots, folders and logs are distinguished; a case names no other by itself."""
     snapshot = folders.cases_dir() / PAIR / "cluster.json"
     (tmp_path / "nodes").mkdir()
     shutil.copy(snapshot, tmp_path / "nodes" / "both.json")
@@ -93,8 +93,8 @@ def test_a_file_is_taken_for_what_it_holds(tmp_path: Path) -> None:
     assert len(both.answer.files) == 2
 
 
-def test_what_has_no_nodes_says_so_in_every_view(tmp_path: Path) -> None:
-    """A log alone has neither findings about nodes nor a plan over them; why stands in their place."""
+def test_input_without_nodes_is_described_in_every_view(tmp_path: Path) -> None:
+    """A log alone has neither findings about nodes nor a plan, but a reason."""
     log = tmp_path / "node1.log"
     shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
     found = nodes_evidence.read(str(log))
@@ -114,16 +114,16 @@ def test_what_has_no_nodes_says_so_in_every_view(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_a_broken_snapshot_is_no_log(tmp_path: Path) -> None:
-    """It is refused as what it was meant for, in a line."""
+def test_a_broken_snapshot_is_not_a_log(tmp_path: Path) -> None:
+    """It is rejected as a snapshot, in one line."""
     (tmp_path / "nodes.json").write_text('{"kind": "cluster", "nodes": [', encoding="utf-8")
 
     with pytest.raises(InputError, match=r"nodes\.json"):
         nodes_evidence.read(str(tmp_path / "nodes.json"))
 
 
-def test_logs_of_two_nodes_are_told_together() -> None:
-    """How each ended, the first cause over both, and the way out; of one alone, that the other is missing."""
+def test_logs_of_two_nodes_are_diagnosed_together() -> None:
+    """Both outcomes, the common first cause and the fix; for one alone, the missing log."""
     found = nodes_evidence.read("two-nodes-no-host-ip")
     one = nodes_evidence.read(str(folders.cases_dir() / "two-nodes-no-host-ip" / "node0.log"))
 
@@ -134,8 +134,8 @@ def test_logs_of_two_nodes_are_told_together() -> None:
     assert "The log of node 1 is missing" in " ".join(nodes_evidence.log_views(one)["All fixes"].plain.split())
 
 
-def test_the_summary_begins_with_what_is_wrong() -> None:
-    """A launch that failed comes before the nodes; one that came up on one host is no success over several."""
+def test_the_summary_begins_with_the_problem() -> None:
+    """A failed launch before the nodes; a launch on one host is not a success on several."""
     failed, both = nodes_evidence.read("two-nodes-no-host-ip"), told(NODES)
 
     assert nodes_evidence.summary(failed).plain.startswith("UNKNOWN  node0.log, node1.log")
@@ -151,7 +151,7 @@ def test_the_summary_begins_with_what_is_wrong() -> None:
     ("given", "said"),
     [({"evidence": 3}, "evidence"), ({"evidence": NODES, "logs": 3}, "logs"), ({"evidence": "no-such"}, "no-such")],
 )
-def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> None:
+def test_unreadable_input_is_one_line(given: dict[str, Any], said: str) -> None:
     """Numbers of a scheduler, and names that lead nowhere."""
     with pytest.raises(InputError, match=said) as refused:
         nodes_evidence.read(**given)
@@ -159,11 +159,11 @@ def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> No
     assert "\n" not in str(refused.value)
 
 
-# What is planned
+# Plans
 
 
-def test_the_question_is_that_of_the_log_on_the_cards_of_the_nodes() -> None:
-    """Model, release and what was set, without what its release sets by itself and without its layout."""
+def test_the_question_is_the_logs_on_the_gpus_of_the_nodes() -> None:
+    """Model, release and explicit settings, without defaults and layout."""
     asked, _ = planned(NODES)
 
     assert asked.model.name == "Qwen/Qwen2.5-1.5B-Instruct"
@@ -172,8 +172,8 @@ def test_the_question_is_that_of_the_log_on_the_cards_of_the_nodes() -> None:
     assert [(card.gpu.name, card.node) for card in asked.cards] == [("RTX3090", "node-1"), ("H800", "node-2")]
 
 
-def test_another_model_has_none_of_the_logs_options() -> None:
-    """A context or a share that was set for one model says nothing about another."""
+def test_another_model_drops_the_options_of_the_log() -> None:
+    """A context or utilization for one model does not apply to another."""
     asked = nodes_evidence.question(
         told(NODES), model="Qwen/Qwen3-8B", vllm="0.32.0", options='{"max_model_len": 4096}'
     )
@@ -182,8 +182,8 @@ def test_another_model_has_none_of_the_logs_options() -> None:
     assert dict(asked.options) == {"max_model_len": 4096}
 
 
-def test_without_a_log_the_model_is_the_one_that_was_looked_at_on_the_nodes() -> None:
-    """By the name of its folder, where the catalog knows it."""
+def test_without_a_log_the_model_is_the_one_on_the_nodes() -> None:
+    """By the name of its folder, if it is in the catalog."""
     asked, _ = planned(PAIR)
 
     assert asked.model.name == "Qwen/Qwen3-8B"
@@ -198,14 +198,14 @@ def test_without_a_log_the_model_is_the_one_that_was_looked_at_on_the_nodes() ->
         ({"vllm": "soon"}, "soon"),
     ],
 )
-def test_what_is_given_wrongly_is_refused(given: dict[str, str], said: str) -> None:
-    """What the reader wrote is an error; what a record lacks is said in the plan's place."""
+def test_invalid_input_is_rejected(given: dict[str, str], said: str) -> None:
+    """Errors of the reader are rejected; gaps of a record replace the plan."""
     with pytest.raises(InputError, match=said):
         nodes_evidence.question(told(NODES), **given)
 
 
-def test_the_server_over_all_nodes_has_a_stage_on_each_by_default() -> None:
-    """Its layers are parted by what each card can hold; another layout is chosen, or refused with the reason."""
+def test_the_server_has_a_stage_per_node_by_default() -> None:
+    """Layers are divided by GPU memory; another layout is planned or rejected with a reason."""
     asked, found = planned(NODES)
     one, wide = nodes_evidence.over_all(asked, found), nodes_evidence.over_all(asked, found, tp=2, pp=1)
 
@@ -237,8 +237,8 @@ def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
     assert "VLLM_HOST_IP=10.77.0.2 " in new.made["start-node-b.sh"]
 
 
-def test_what_prevents_a_plan_over_the_nodes_is_said() -> None:
-    """An unknown model, or sizes that are no layout, are a fact; without nodes there is no step at all."""
+def test_an_impossible_plan_over_the_nodes_has_a_reason() -> None:
+    """An unknown model or invalid sizes are a fact; without nodes there is no step."""
     asked, found = planned(PAIR)
     cluster, log = told(PAIR), nodes_evidence.read("two-nodes-no-host-ip")
     wrong = nodes_evidence.over_all(asked, found, tp=3, pp=5)
@@ -262,8 +262,8 @@ def test_what_prevents_a_plan_over_the_nodes_is_said() -> None:
     assert nodes_evidence.launch_facts(request, "x", nodes_evidence.files(request, "x")) == []
 
 
-def test_every_node_has_lines_to_look_for() -> None:
-    """Where each host writes its own log, each is told what it then holds."""
+def test_every_node_has_expected_log_lines() -> None:
+    """If each host has its own log, each has its own lines."""
     asked, _ = planned(PAIR)
     _, one = files_of(PAIR)
     shown = rb.render.plan_sections.confirmations(nodes_evidence.confirmations(asked, one)).plain
@@ -271,7 +271,7 @@ def test_every_node_has_lines_to_look_for() -> None:
     assert [name for name in ("on node-a", "on node-b", "rank 1 in world size 2") if name not in shown] == []
 
 
-def test_files_are_written_only_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_files_are_written_only_on_request(tmp_path: Path) -> None:
     """Nothing without apply, everything with it, and nothing twice."""
     asked, _ = planned(PAIR)
     made, one = files_of(PAIR)
@@ -290,8 +290,8 @@ def test_files_are_written_only_where_that_is_asked_for(tmp_path: Path) -> None:
 # The verdict
 
 
-def test_a_start_on_one_host_fails_where_several_were_meant(tmp_path: Path) -> None:
-    """The log that came up says nothing about the second node, so it is no pass; of a case it is the answer."""
+def test_a_launch_on_one_host_fails_if_several_were_intended(tmp_path: Path) -> None:
+    """Its log says nothing about the second node, so it passes only if the case expects it."""
     log = tmp_path / "startup.log"
     shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
     own = nodes_evidence.verdict(nodes_evidence.read(str(log)))
@@ -301,8 +301,8 @@ def test_a_start_on_one_host_fails_where_several_were_meant(tmp_path: Path) -> N
     assert nodes_evidence.verdict(told(LOG)).verdict is Verdict.PASS
 
 
-def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
-    """A healthy pair passes, one whose ways nobody measured does not."""
+def test_your_own_nodes_are_checked_for_problems(tmp_path: Path) -> None:
+    """A healthy pair passes, one with an unmeasured network does not."""
     data = json.loads((folders.cases_dir() / PAIR / "cluster.json").read_text("utf-8"))
     whole, less = tmp_path / "whole.json", tmp_path / "less.json"
     whole.write_text(json.dumps(data), "utf-8")
@@ -314,8 +314,8 @@ def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
     assert "not measured" in unknown.reason
 
 
-def test_a_case_names_another_that_there_is(tmp_path: Path) -> None:
-    """What is told with a case lies beside it."""
+def test_a_case_names_an_existing_companion(tmp_path: Path) -> None:
+    """The companion is next to it."""
     for name in (NODES, LOG):
         shutil.copytree(folders.cases_dir() / name, tmp_path / name)
     path = tmp_path / NODES / "case.yaml"
@@ -326,11 +326,11 @@ def test_a_case_names_another_that_there_is(tmp_path: Path) -> None:
         case_files.read_case(path)
 
 
-# Hosts are asked only where that is wanted
+# Hosts are contacted only on request
 
 
-def test_no_host_is_asked_without_live() -> None:
-    """Whatever of the runbook asks hosts stands behind `live`."""
+def test_no_host_is_contacted_without_live() -> None:
+    """All parts of the runbook that contact hosts need `live`."""
     cells = json.loads((ROOT / "runbooks" / "multi-node-ray.ipynb").read_text("utf-8"))["cells"]
     code = [ast.parse("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"]
     asking = [ast.unparse(node) for tree in code for node in ast.walk(tree) if ast.unparse(node) == "rb.live"]
@@ -357,16 +357,16 @@ def test_no_host_is_asked_without_live() -> None:
         ({"hosts": "a b,c"}, "'b' is not a host setting"),
     ],
 )
-def test_a_request_that_names_no_nodes_is_one_line(given: dict[str, Any], said: str) -> None:
-    """Before anything is asked."""
+def test_a_request_without_nodes_is_one_line(given: dict[str, Any], said: str) -> None:
+    """Before any host is contacted."""
     with pytest.raises(InputError, match=said) as refused:
         rb.live.nodes(**given)
 
     assert "\n" not in str(refused.value)
 
 
-def test_hosts_that_cannot_be_reached_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real check is made: hosts at which nobody listens come back as such, and their verdict is a fail."""
+def test_unreachable_hosts_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a real check: hosts without a listener are reported, and the verdict is a fail."""
     monkeypatch.setenv("SSH_AUTH_SOCK", "")
     said: list[str] = []
     found = rb.live.nodes(hosts="127.0.0.1:9,127.0.0.2:9", say=said.append)

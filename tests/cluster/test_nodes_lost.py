@@ -1,6 +1,7 @@
-"""One server over hosts that are network namespaces, under the guard: a host is lost, cut off, or wanted twice.
+"""A supervised server over network namespaces: a host is lost, cut off, or used twice.
 
-A stand-in serves and computes in place of vLLM, which `test_serve_over_nodes` has; ssh, firewall and guard are real.
+A fake vLLM serves and computes, `test_serve_over_nodes` has the real one; ssh, firewall and
+supervisor are real.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ PORT = "8181"
 
 
 class Start:
-    """A guarded start over both hosts, from the first."""
+    """A supervised launch over both hosts, from the first."""
 
     def __init__(self, ring: Ring, folder: Path, where: Sequence[str], cards: Sequence[str]) -> None:
-        """Start it on cards of nodes, by their names, with further words that say where the nodes are."""
+        """Launch it on GPUs of nodes, by name, with options that say where the nodes are."""
         self.folder = folder
         folder.mkdir()
         model = tiny_models.make(folder, "llama")
@@ -53,11 +54,11 @@ class Start:
 
     @property
     def said(self) -> str:
-        """What the guard says."""
+        """The supervisor's output."""
         return (self.folder / "said").read_text("utf-8", "replace")
 
     def until(self, words: str) -> None:
-        """Wait until it has said that."""
+        """Wait for this output."""
         ends_at = time.monotonic() + scaled(90)
         while words not in self.said:
             assert self.guard.poll() is None, self.said[-4000:]
@@ -72,7 +73,7 @@ class Start:
 
 
 def pythons(ring: Ring, folder: Path, *, is_ready: bool = True) -> dict[str, Path]:
-    """By host a Python with a stand-in for vLLM beside it: that of the first serves, that of the second computes."""
+    """By host a Python with a fake vLLM: the first one's serves, the second one's computes."""
     program = Path(__file__).parents[1].joinpath("stand_in_server.py")
     log: dict[str, Any] = {"print": str(SERVED), "until": "Application startup complete"}
     serves = [log, {"serve": {}}] if is_ready else [{**log, "until": "INFO"}]
@@ -94,7 +95,7 @@ def pythons(ring: Ring, folder: Path, *, is_ready: bool = True) -> dict[str, Pat
 
 
 def up(site: Site, *, is_ready: bool = True) -> None:
-    """Bring both hosts up, each with a stand-in."""
+    """Start both hosts, each with a fake vLLM."""
     site.settings = {
         host: {"python": str(path)} for host, path in pythons(site.ring, site.folder, is_ready=is_ready).items()
     }
@@ -102,19 +103,19 @@ def up(site: Site, *, is_ready: bool = True) -> None:
 
 
 def started(site: Site, name: str, *more: str) -> Start:
-    """A start over hosts that ssh reaches."""
+    """A launch over hosts reachable by ssh."""
     where = ("--hosts", str(site.list()), "--ssh-config", str(site.folder / "ssh_config"), *more)
     return Start(site.ring, site.folder / name, where, site.ring.hosts)
 
 
 def cut_off(ring: Ring, host: str) -> None:
-    """Let nothing through any more, and say so to nobody."""
+    """Silently drop all packets."""
     for chain, interface in (("INPUT", "-i"), ("OUTPUT", "-o")):
         ring.firewall(host, chain, interface, "v0", "-j", "DROP")
 
 
 def of_start(ring: Ring, host: str) -> list[str]:
-    """What runs on a host of a start: agents, supervisors, and what they started."""
+    """The processes of a launch on a host: agents, supervisors, and their children."""
     found = []
     for pid in ring.pids(host):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
@@ -124,7 +125,7 @@ def of_start(ring: Ring, host: str) -> list[str]:
 
 
 def gone(ring: Ring, *hosts: str, within_s: float) -> float:
-    """Wait until nothing of a start runs on these hosts; the seconds it took."""
+    """Wait until no process of a launch runs on these hosts; return the seconds."""
     began = time.monotonic()
     deadline = began + scaled(within_s)
     while left := [each for host in hosts for each in of_start(ring, host)]:
@@ -133,8 +134,8 @@ def gone(ring: Ring, *hosts: str, within_s: float) -> float:
     return time.monotonic() - began
 
 
-def test_a_host_whose_processes_are_all_killed_ends_the_start(site: Site) -> None:
-    """It is named, and what runs on the other is ended."""
+def test_a_host_without_processes_ends_the_launch(site: Site) -> None:
+    """It is named, and the processes on the other one end."""
     head, other = site.ring.hosts
     up(site)
     one = started(site, "one")
@@ -152,8 +153,8 @@ def test_a_host_whose_processes_are_all_killed_ends_the_start(site: Site) -> Non
 
 
 @pytest.mark.full  # a minute of waiting; `test_over_nodes` has the guard's side, `test_cluster` that of the agent
-def test_a_host_that_is_cut_off_ends_the_start_on_both_sides(site: Site) -> None:
-    """The guard names it, and says what it cannot know; its own processes end there when its agent hears nothing."""
+def test_a_host_that_is_cut_off_ends_the_launch_on_both_sides(site: Site) -> None:
+    """The supervisor names it and the open question; its agent ends its processes there."""
     head, other = site.ring.hosts
     up(site)
     one = started(site, "one")
@@ -173,8 +174,8 @@ def test_a_host_that_is_cut_off_ends_the_start_on_both_sides(site: Site) -> None
 
 
 @pytest.mark.full  # minutes of waiting for Ray
-def test_a_node_of_ray_that_is_cut_off_ends_the_start_on_both_sides(ring: Ring, short_folder: Path) -> None:
-    """The same; there Ray ends what it cannot reach any more."""
+def test_a_ray_node_that_is_cut_off_ends_the_launch_on_both_sides(ring: Ring, short_folder: Path) -> None:
+    """Ray ends the processes that it cannot reach."""
     head, other = ring.hosts
     programs = pythons(ring, short_folder)
     cluster = Cluster(ring, short_folder)
@@ -199,8 +200,8 @@ def test_a_node_of_ray_that_is_cut_off_ends_the_start_on_both_sides(ring: Ring, 
 
 
 @pytest.mark.full
-def test_nothing_is_left_of_a_guard_that_is_killed(site: Site) -> None:
-    """On no host: each agent notices that nobody asks any more, and ends what it started."""
+def test_a_killed_supervisor_leaves_nothing(site: Site) -> None:
+    """Each agent notices the lost connection, and ends its processes."""
     up(site)
     one = started(site, "one")
     one.until("ready after")
@@ -210,8 +211,8 @@ def test_nothing_is_left_of_a_guard_that_is_killed(site: Site) -> None:
 
 
 @pytest.mark.full
-def test_a_second_start_on_the_same_hosts_is_refused(site: Site) -> None:
-    """It names the first, whose agent holds the lock of the host; the first goes on."""
+def test_a_second_launch_on_the_same_hosts_is_rejected(site: Site) -> None:
+    """It names the first, which has the host's lock and continues."""
     up(site, is_ready=False)
     first = started(site, "first")
     first.until("INFO")

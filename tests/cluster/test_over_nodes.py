@@ -1,4 +1,4 @@
-"""One server over several nodes under the guard: agents of this host stand for nodes, a stand-in for vLLM."""
+"""One supervised server over several nodes: local agents as nodes, and a fake vLLM."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KEY = "sk-of-this-test-only"
 
 
 class Stage:
-    """Two agents, each with a stand-in for `vllm` that takes its own steps."""
+    """Two agents, each with a fake `vllm` that follows its own steps."""
 
     def __init__(self, folder: Path, **steps: list[dict[str, Any]]) -> None:
         self.folder, self.port = folder, free_port()
@@ -62,7 +62,7 @@ class Stage:
         self.arguments = ("--tensor-parallel-size", "2", "--max-model-len", "512", "--port", str(self.port))
 
     def agents(self) -> carriers.Processes:
-        """One on each node, for one start."""
+        """One on each node, for one launch."""
         return carriers.Processes(
             {
                 node: agent(
@@ -79,7 +79,7 @@ class Stage:
         )
 
     def prepared(self, carrier: carriers.Carrier | None = None, **more: Any) -> PlannedClusterLaunch:
-        """The start over both."""
+        """The launch over both."""
         found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
         own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
         looked = CheckedLaunchNodes(
@@ -88,7 +88,7 @@ class Stage:
         return PlannedClusterLaunch(carrier or self.carrier, self.asked(**more), looked)
 
     def asked(self, **more: Any) -> ClusterLaunch:
-        """What is to be started."""
+        """The launch request."""
         request = serve.LaunchRequest(
             subject=serve.subject(["vllm", "serve", self.model, *self.arguments], vllm="0.32.0"),
             source=None,
@@ -106,7 +106,7 @@ class Stage:
         return serve.serve(self.prepared(carrier, **more).request, show=lambda _: None, say=self.said.append)
 
     def when(self, words: str, do: Callable[[], None]) -> None:
-        """Do something as soon as the guard has said that."""
+        """Run an action once the supervisor has printed this."""
 
         def wait() -> None:
             ends_at = time.monotonic() + scaled(100)
@@ -135,8 +135,8 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """Its node's part goes on as if nothing was: the guard tells what is gone and where, and ends every part."""
+def test_a_rank_lost_without_requests_ends_all(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """Its node's process continues; the supervisor names the rank and node, and ends all."""
     pid_file = tmp_path / "rank"
     site = stage(
         head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"hold": True}],
@@ -163,7 +163,7 @@ def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[...
 
 
 class LosingCarrier(carriers.Carrier):
-    """Two nodes: the second is lost at once, and the command of the head exits with 0 when it is signalled."""
+    """Two nodes: the second is lost immediately, and the head exits with 0 when signalled."""
 
     by = "ssh"
 
@@ -187,8 +187,8 @@ class LosingCarrier(carriers.Carrier):
         pass
 
 
-def test_a_head_that_exits_well_after_a_node_was_lost_did_not_end_well(tmp_path: Path) -> None:
-    """Nobody takes the end that a lost node brought about for a success."""
+def test_a_clean_exit_of_the_head_after_a_lost_node_is_a_failure(tmp_path: Path) -> None:
+    """The lost node caused the end."""
     parts = [NodeCommand(node, ("vllm",), {}) for node in NODES]
     with OverNodes(LosingCarrier(), parts, tmp_path, 1) as server:
         assert not b"".join(server.chunks(tick_s=0.05))
@@ -199,8 +199,8 @@ def test_a_head_that_exits_well_after_a_node_was_lost_did_not_end_well(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("node", NODES)
-def test_a_node_that_is_lost_ends_the_others(node: str, stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """It is named, with what is not known of it; nothing runs on the others."""
+def test_a_lost_node_ends_the_others(node: str, stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """It is named, with the open question; no process is left on the others."""
     site = stage(
         head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}},
               {"child": "VLLM::EngineCore", "pid_file": str(tmp_path / "head-pid")}, {"hold": True}],
@@ -219,8 +219,8 @@ def test_a_node_that_is_lost_ends_the_others(node: str, stage: Callable[..., Sta
 
 
 @pytest.mark.slow
-def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """As on one host: stopped by a signal is certain at once, and borne for as long as was asked."""
+def test_a_stopped_rank_is_reported_and_ended(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """As on one host: a stop signal is certain immediately, and tolerated for a set time."""
     pid_file = tmp_path / "rank"
     site = stage(
         head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"hold": True}],
@@ -236,8 +236,8 @@ def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage],
 
 
 @pytest.mark.slow
-def test_a_further_try_starts_every_part_again(stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """The memory of every node is looked at first, and each try has its logs; a change is made on every node."""
+def test_a_retry_launches_every_part_again(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """The memory of every node is read first; logs are separate, and a change applies to all."""
     fails = [{"print": str(RACE)}, {"exit": 1}]
     up = [{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
     computes = [{"print": str(SERVED), "until": "INFO"}, {"hold": True}]
@@ -263,8 +263,8 @@ def test_a_further_try_starts_every_part_again(stage: Callable[..., Stage], tmp_
 
 
 @pytest.mark.slow
-def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[..., Stage]) -> None:
-    """It names the other, leaves nothing held, and goes through as soon as the other is ready."""
+def test_a_launch_on_nodes_with_another_starting_one_is_rejected(stage: Callable[..., Stage]) -> None:
+    """It names the other, leaves no lock, and works once the other is ready."""
     site = stage()
     first = site.prepared()
     assert [check.result for check in first.checks(site.said.append) if check.name == "lock"] == [
@@ -284,7 +284,7 @@ def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[...,
 
 @pytest.mark.slow
 def test_each_node_checks_its_own_part(stage: Callable[..., Stage]) -> None:
-    """A port that is taken is told with its node, and nothing is started there or elsewhere."""
+    """An occupied port is reported with its node, and nothing is launched anywhere."""
     site = stage()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", site.port))
@@ -297,17 +297,17 @@ def test_each_node_checks_its_own_part(stage: Callable[..., Stage]) -> None:
     ]
 
 
-def test_a_start_needs_the_key_by_which_others_ask(stage: Callable[..., Stage], monkeypatch: Any) -> None:
-    """And says which variable that is."""
+def test_a_launch_requires_an_api_key(stage: Callable[..., Stage], monkeypatch: Any) -> None:
+    """The message names the variable."""
     monkeypatch.delenv("VLLM_API_KEY")
     with pytest.raises(InputError, match="VLLM_API_KEY: is not set"):
         stage().prepared()
 
 
-def test_what_can_be_known_first_is_refused_first(
+def test_early_errors_are_rejected_early(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing key before any node is asked; sizes that the cards do not allow before anything is measured."""
+    """A missing key before any contact, sizes that the GPUs do not allow before a measurement."""
     site = stage()
     asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
     with pytest.raises(InputError, match="needs 4 GPUs"):
@@ -320,10 +320,10 @@ def test_what_can_be_known_first_is_refused_first(
     assert "VLLM_API_KEY: is not set" in err
 
 
-def test_a_start_that_the_nodes_forbid_is_kept_in_the_history(
+def test_a_rejected_launch_on_nodes_is_in_the_history(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one of a single host is that a check refused; hosts that answer nobody are named, and the exit status is 1."""
+    """Like one on a single host; silent hosts are named, and the exit status is 1."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     status, out, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
     _, kept, _ = run(capsys, "history", "list", "--format", "json")
@@ -347,8 +347,8 @@ def parts(folder: Path, head: str, second: str) -> list[NodeCommand]:
 
 
 @pytest.mark.slow
-def test_what_serves_is_ended_before_the_others(stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """The others compute for it until then; the status is that of what serves."""
+def test_the_server_is_stopped_before_the_others(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """The others compute for it; the exit status is the server's."""
     heed = "trap 'echo {0} >> $F/order; sleep 0.5; echo {0}-gone >> $F/order; exit {1}' TERM; "
     script = f"{heed}echo up; while :; do sleep 0.05; done"
     both = parts(tmp_path, script.format("head", 5), script.format("second", 6))
@@ -366,8 +366,8 @@ def test_what_serves_is_ended_before_the_others(stage: Callable[..., Stage], tmp
 
 
 @pytest.mark.slow
-def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path) -> None:
-    """Told with its node and how it ended; one that cannot be run says why."""
+def test_if_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """With its node and exit; a part that cannot run has a reason."""
     carrier = stage().carrier
     both = parts(tmp_path, "sleep 300 & echo $! > $F/pid; wait", "sleep 0.3; exit 4")
     with OverNodes(carrier, both, tmp_path, 1) as over:
@@ -384,8 +384,8 @@ def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path)
         list(over.chunks(tick_s=0.1))
 
 
-def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second one waits, gives up with the holder's name, and goes on once the first is ready."""
+def test_a_node_has_one_launch_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one waits, gives up with the owner's name, or continues once the first is ready."""
     monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(tmp_path))
     asked = {
         "command": ["vllm", "serve", "tiny"],
@@ -417,8 +417,8 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
         ("cluster-interface-both", LaunchResult.FAILED, "nodes.interface_apart"),
     ],
 )
-def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: LaunchResult, finding: str) -> None:
-    """With the finding and what to do."""
+def test_a_launch_that_certainly_fails_on_the_nodes_is_rejected(case: str, result: LaunchResult, finding: str) -> None:
+    """With the finding and the fix."""
     found = starting_nodes.check_findings(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 
     assert found.result is result
@@ -440,10 +440,10 @@ def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: LaunchResult
         (["--skip", "nodes", "--", "vllm", "serve", "M"], "--skip nodes requires --ray or --hosts"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_refused(
+def test_an_invalid_request_is_rejected(
     words: list[str], why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line, before anything is asked."""
+    """In one line, before any contact."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     status, out, err = run(capsys, "serve", *words)
 

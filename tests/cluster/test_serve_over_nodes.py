@@ -1,4 +1,4 @@
-"""One server over several nodes under the guard: real vLLM in network namespaces, asked over Ray and over ssh."""
+"""One supervised server over several nodes: real vLLM in network namespaces, by Ray and ssh."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY = "sk-of-this-test"
 
 
 class Started:
-    """A guarded start over both hosts, from the first."""
+    """A supervised launch over both hosts, from the first."""
 
     def __init__(
         self, ring: Ring, folder: Path, *where: str, cards: tuple[str, ...], more: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Started:
             self.guard = ring.start(ring.hosts[0], command, environment=environment, stdout=report, stderr=said)
 
     def until(self, words: str, within_s: float = READY_S) -> float:
-        """Wait until it has said that; the seconds it took."""
+        """Wait for this output; return the seconds."""
         began = time.monotonic()
         deadline = began + scaled(within_s)
         while words not in self.said.read_text("utf-8", "replace"):
@@ -72,7 +72,7 @@ class Started:
         return time.monotonic() - began
 
     def asked(self) -> dict[str, Any]:
-        """An answer of the server to the second host."""
+        """A response of the server to the second host."""
         body = json.dumps({"model": "tiny", "prompt": "a b", "max_tokens": 8})
         place = f"http://{self.ring.address(self.ring.hosts[0])}:{PORT}/v1/completions"
         done = self.ring.run(
@@ -85,7 +85,7 @@ class Started:
         return answer
 
     def of_vllm(self) -> dict[str, dict[int, str]]:
-        """By host, its processes of vLLM with what they are called."""
+        """By host, its processes of vLLM with their names."""
         found = {}
         for host in self.ring.hosts:
             own = {}
@@ -108,20 +108,20 @@ class Started:
 
 @pytest.fixture
 def up(site: Site) -> Site:
-    """Two hosts that answer over ssh."""
+    """Two hosts reachable over ssh."""
     site.up()
     return site
 
 
 def started(site: Site, *more: str) -> Started:
-    """A start over hosts that are asked over ssh."""
+    """A launch over hosts reachable by ssh."""
     where = ("--hosts", str(site.list()), "--ssh-config", str(site.folder / "ssh_config"))
     return Started(site.ring, site.folder, *where, cards=site.ring.hosts, more=more)
 
 
 @pytest.mark.full
-def test_a_rank_that_is_killed_while_nothing_is_asked_ends_all(up: Site) -> None:
-    """Ready, answered from the other host; without a request the loss is told within seconds, and diagnosed."""
+def test_a_rank_killed_without_requests_ends_all(up: Site) -> None:
+    """The server answers the other host; the loss is reported within seconds and diagnosed."""
     one = started(up)
     ready_s = one.until("ready after")
     assert one.asked()["usage"]["completion_tokens"] == 8
@@ -146,7 +146,7 @@ def test_a_rank_that_is_killed_while_nothing_is_asked_ends_all(up: Site) -> None
 
 @pytest.mark.full  # `test_over_nodes` has the order of the end, `test_cluster_net` the same nodes over Ray
 def test_ctrl_c_ends_it_on_all_nodes_of_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
-    """What serves first, then the others: nothing of it is left, and Ray goes on."""
+    """The server first, then the others: no process is left, and Ray continues."""
     cluster = Cluster(ring, short_folder)
     for host in ring.hosts:
         cluster.start(host)
@@ -167,8 +167,8 @@ def test_ctrl_c_ends_it_on_all_nodes_of_a_ray_cluster(ring: Ring, short_folder: 
 
 
 @pytest.mark.full  # `test_cluster_net` has the finding, the recorded cases the diagnosis
-def test_a_wrong_interface_is_refused_before_and_diagnosed_after(site: Site) -> None:
-    """Refused with the finding, nothing being started; started all the same it fails, told from both logs."""
+def test_a_wrong_interface_is_rejected_before_and_diagnosed_after(site: Site) -> None:
+    """Rejected with the finding; without the check the launch fails and both logs explain it."""
     site.settings = {host: {"GLOO_SOCKET_IFNAME": "mgmt0"} for host in site.ring.hosts}
     site.up()
     one = started(site)

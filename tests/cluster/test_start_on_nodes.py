@@ -1,4 +1,4 @@
-"""Real vLLM over two network namespaces, started by the scripts that were written for them: planned, asked, ended."""
+"""Real vLLM over two network namespaces, launched by the generated scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tiny_models
 from namespaces import Ring
 from pace import scaled
 
-LIVE = set_up.place()  # asked here: tests have a cache folder of their own
+LIVE = set_up.place()  # read here: tests have their own cache folder
 READY_S = 300
 GONE_S = 5
 pytestmark = [
@@ -31,13 +31,13 @@ pytestmark = [
 
 
 def asked(ring: Ring, host: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """What curl says from a host; no proxy stands between."""
+    """The output of curl on a host, without a proxy."""
     return ring.run(host, ["curl", "-sS", "-m", "60", "--noproxy", "*", *words], capture_output=True, text=True)
 
 
 @pytest.mark.full
-def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path) -> None:
-    """TP 2 over both: ready, refused without a key, answered with it, gone everywhere when the scripts are ended."""
+def test_two_nodes_serve_one_model_with_the_generated_files(tmp_path: Path) -> None:
+    """TP 2 over both: ready, key required, answered, and no process left after the scripts."""
     model = tiny_models.make(tmp_path, "llama")
     with Ring(2) as ring:
         first, second = ring.hosts
@@ -81,7 +81,7 @@ def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path
         for script in scripts:
             os.kill(script.pid, signal.SIGTERM)
         statuses = [script.wait(60) for script in scripts]
-        # A worker that was told by its parent's end is given the time to go.
+        # A worker that learns of its parent's end needs time to exit.
         until = time.monotonic() + scaled(GONE_S)
         while any(map(ring.pids, ring.hosts)) and time.monotonic() < until:
             time.sleep(0.1)

@@ -60,7 +60,7 @@ def test_a_recorded_document_of_schema_1_is_read(
 
 
 @pytest.mark.parametrize("schema", [2, 3, True, None, "1", [1]])
-def test_other_documents_are_left_as_they_are(schema: Any) -> None:
+def test_other_documents_are_unchanged(schema: Any) -> None:
     """Their reader accepts or rejects them."""
     data = {"schema": schema, "taken": "2026-01-31T12:00:00Z"}
 
@@ -76,7 +76,7 @@ NOW = {
 
 
 def test_probes_of_an_earlier_history_are_read(tmp_path: Path) -> None:
-    """From the database and from an export; the request keeps the names of its options."""
+    """From the database and from an export; the names of requested options stay."""
     with opened(tmp_path / "history.sqlite", say=print, is_needed=True) as kept:
         id_ = kept.begin("probe", "http://127.0.0.1:8000", inputs={"at_once": 4})
         kept.end(id_, Verdict.PASS, "", seconds=1.0, results=RESULTS)

@@ -1,4 +1,4 @@
-"""A piece of a file keeps the places of its characters, and a changed text the places they came from."""
+"""An excerpt keeps the places of its characters, and an edited text their original places."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_parts_of_a_file_know_their_places() -> None:
     assert (part.part(1, 2).text, list(part.part(1, 2).at)) == ("w", [7, 8])
 
 
-def test_pieces_are_joined_without_what_stands_between() -> None:
-    """The end is that of the last one; of none, the beginning."""
+def test_pieces_are_joined_without_the_text_between() -> None:
+    """The end is the last one's; without pieces it is the beginning."""
     joined = Excerpt.whole(FILE).joined([(6, 10), (12, 17)])
 
     assert (joined.text, list(joined.at)) == ("two\nthree", [6, 7, 8, 9, 12, 13, 14, 15, 16, 17])
@@ -58,8 +58,8 @@ def test_replacements_are_made_in_the_text_s_order(edits: list[tuple[int, int, s
     assert applied("abcdef", [Replacement(*edit) for edit in edits]) == text
 
 
-def test_places_of_a_changed_text_lead_back() -> None:
-    """Of what was put in, to where it was put."""
+def test_places_of_an_edited_text_map_to_the_original() -> None:
+    """Inserted text maps to its insertion point."""
     changed = EditedText("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
 
     assert changed.text == "aXYZdeWf"
@@ -80,8 +80,8 @@ def test_places_of_a_changed_text_lead_back() -> None:
         (6, 7, False),
     ],
 )
-def test_what_stood_side_by_side_is_kept(start: int, end: int, *, keeps: bool) -> None:
-    """Neither what was put in nor what it parts."""
+def test_unchanged_text_keeps_its_places(start: int, end: int, *, keeps: bool) -> None:
+    """Inserted text, and text around it, does not."""
     changed = EditedText("abcdef", [Replacement(1, 3, "XYZ"), Replacement(5, 5, "W")])
 
     assert changed.keeps(start, end) is keeps

@@ -1,4 +1,4 @@
-"""The package's front door: its public names, nothing heavy behind it, arrows that point down."""
+"""The package's API: public names, fast import, dependencies in one direction."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import pytest
 import vllm_runbooks
 
 
-def test_all_names_are_the_public_ones_and_each_can_be_had() -> None:
-    """Sorted, without double, and what `dir` shows."""
+def test_all_lists_the_public_names_and_each_can_be_imported() -> None:
+    """Sorted, unique, and equal to `dir`."""
     assert vllm_runbooks.__all__ == sorted(set(vllm_runbooks.__all__))
     assert dir(vllm_runbooks) == vllm_runbooks.__all__
     for name in vllm_runbooks.__all__:
         assert getattr(vllm_runbooks, name) is not None
 
 
-def test_another_name_is_refused() -> None:
+def test_another_name_is_rejected() -> None:
     """As by any module."""
     with pytest.raises(AttributeError, match="module 'vllm_runbooks' has no attribute 'nothing'"):
         _ = vllm_runbooks.nothing
 
 
 def test_importing_the_package_imports_no_submodule() -> None:
-    """Starting up stays a matter of milliseconds."""
+    """Startup takes milliseconds."""
     code = "import sys, vllm_runbooks; print([m for m in sys.modules if m.startswith('vllm_runbooks.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

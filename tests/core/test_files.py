@@ -14,7 +14,7 @@ import pytest
 from vllm_runbooks.core.files import NotStoredError, store
 
 
-def test_what_was_there_survives_a_text_that_cannot_be_written(tmp_path: Path) -> None:
+def test_the_old_file_survives_a_text_that_cannot_be_written(tmp_path: Path) -> None:
     """No part of the new text stays, and the error names the free bytes."""
     path = tmp_path / "file"
     store(path, "old")
@@ -29,7 +29,7 @@ def test_what_was_there_survives_a_text_that_cannot_be_written(tmp_path: Path) -
 
 
 def test_a_full_disk_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the operating system while writing leaves the old file and nothing beside it."""
+    """An error while writing leaves the old file and no temporary one."""
     path = tmp_path / "file"
     store(path, "old")
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -52,8 +52,8 @@ def test_a_stored_file_may_be_read_by_whom_any_other_file_may(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without a name, as Linux has")
-def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
-    """Neither a part nor a damaged file: what was there is there."""
+def test_a_killed_writer_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a part nor a damaged file."""
     path = tmp_path / "results.json"
     path.write_text("before")
     program = (

@@ -1,4 +1,4 @@
-"""Records are values: what was made once is never changed behind the back of who holds it."""
+"""Records are immutable values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BUILT_UP = {
 
 
 def test_records_are_values() -> None:
-    """Every dataclass refuses to be changed, but those that are named here."""
+    """Every dataclass is frozen, except those listed here."""
     package = mutants.ROOT / mutants.PACKAGE
     changing = {
         ".".join((*path.relative_to(package).with_suffix("").parts, node.name)).replace(".__init__.", ".")

@@ -39,8 +39,8 @@ def test_durations_cross_midnight_and_new_year(earlier: str | None, later: str |
 
 
 @pytest.mark.parametrize("text", ["13-45 00:00:00", "02-30 00:00:00", "2025-00-01 00:00:00", "25:00:00", "", "x"])
-def test_times_that_do_not_exist_are_unknown(text: str) -> None:
-    """A date that no calendar has is no moment."""
+def test_impossible_times_are_unknown(text: str) -> None:
+    """A date outside the calendar is not a timestamp."""
     assert moment(text) is None
 
 
@@ -48,7 +48,7 @@ def test_times_that_do_not_exist_are_unknown(text: str) -> None:
     ("text", "value"), [("1,721,888", 1721888.0), ("0.93", 0.93), ("-0.1", -0.1), ("1.2.3", None), ("9" * 400, None)]
 )
 def test_numbers(text: str, value: float | None) -> None:
-    """Thousands may be separated; what is none, or beyond all bounds, is unknown."""
+    """Thousands may be separated; an invalid or absurd number is unknown."""
     assert number(text) == value
 
 
@@ -79,12 +79,12 @@ def test_numbers(text: str, value: float | None) -> None:
     ],
 )  # fmt: skip
 def test_pairs_of_dicts_and_namespaces(text: str, expected: dict[str, object]) -> None:
-    """Literals get their values; what is none stays as printed; a cut-off end costs the last value only."""
+    """Literals have their values, others stay as printed; a cut end loses the last value."""
     assert pairs(text) == expected
 
 
 def test_secrets_in_arguments_are_masked() -> None:
-    """By the name of the argument or of a key within, whatever the value's form; unset ones stay visible."""
+    """By the name of the argument or key, for any form of the value; unset ones stay visible."""
     text = (
         "{'api_key': ['x1'], 'hf_token': 'x2', 'o': {'password': 'x3', 'b': b'q'}, "
         "'ssl_keyfile_password': None, 'h': ['Bearer abcdefgh12345']}"
@@ -119,12 +119,12 @@ def test_secrets_in_arguments_are_masked() -> None:
     ("{}", True)],
 )  # fmt: skip
 def test_whether_a_bracket_is_closed(text: str, closed: bool) -> None:  # noqa: FBT001 - a table's column
-    """Arguments that were wrapped in a paste go on until their bracket closes."""
+    """Wrapped arguments continue until their bracket closes."""
     assert is_closed(text) is closed
 
 
-def test_values_that_json_does_not_know() -> None:
-    """What JSON cannot hold is shown as printed."""
+def test_values_outside_json() -> None:
+    """Values that JSON cannot represent are shown as printed."""
     assert masked(...) == ""
     assert masked(float("nan"), otherwise="nan") == "nan"
     assert masked({1: (2, ...)}, otherwise="…") == {"1": [2, "…"]}
@@ -146,8 +146,8 @@ def test_reading_pairs_is_linear(unit: str) -> None:
     assert growth(pairs, "{" + unit * (8000 // len(unit))) <= LIMIT
 
 
-def test_moments_keep_their_form() -> None:
-    """A form says what was printed beside the hour."""
+def test_timestamps_keep_their_form() -> None:
+    """A form says what was printed in addition to the hour."""
     texts = ["10:00:00", "10-20 10:00:00", "2025-10-20 10:00:00"]
 
     assert [m.form for m in map(moment, texts) if m] == ["day", "date", "year"]
@@ -165,12 +165,12 @@ def test_moments_keep_their_form() -> None:
     ],
 )  # fmt: skip
 def test_a_value_is_masked_by_its_name(value: object, name: str, shown: object) -> None:
-    """But for a count, which has up to seven digits, and for what is nothing."""
+    """Except for counts of up to seven digits, and empty values."""
     assert masked(value, name) == shown
 
 
 def test_a_literal_has_a_length() -> None:
-    """Of 4000 characters; a longer one stays as it is printed."""
+    """4000 characters; a longer one stays as printed."""
     assert literal("'" + "x" * 3998 + "'") == "x" * 3998
     assert literal("'" + "x" * 3999 + "'") == "'" + "x" * 3999 + "'"
     assert literal("  [1, (2, None)] ") == [1, [2, None]]
@@ -189,7 +189,7 @@ def test_a_literal_has_a_length() -> None:
     ],
 )  # fmt: skip
 def test_durations_between_times_of_one_form(earlier: str, later: str, seconds: float | None) -> None:
-    """Rounded to microseconds; a step back of less than half a year is none."""
+    """Rounded to microseconds; a step back of less than half a year has no duration."""
     assert seconds_between(moment(earlier), moment(later)) == seconds
 
 
@@ -204,7 +204,7 @@ def test_durations_between_times_of_one_form(earlier: str, later: str, seconds: 
     ],
 )  # fmt: skip
 def test_pairs_end_where_the_bracket_does(text: str, expected: dict[str, object]) -> None:
-    """What stands in quotes or in brackets of its own parts nothing."""
+    """Text in quotes or nested brackets does not split."""
     assert pairs(text) == expected
 
 
@@ -218,7 +218,7 @@ class _Swept:
         sum(range(300))
 
 
-def test_two_threads_read_python_at_once() -> None:
+def test_two_threads_parse_python_concurrently() -> None:
     """As the guards of two servers do: neither stumbles over the other's tree, and the filters of warnings stay."""
     text = "{" + ", ".join(f"'k{number}': [{number}, {{'a': 0.5}}]" for number in range(60)) + "}"
     before, told = list(warnings.filters), []

@@ -1,4 +1,4 @@
-"""No secret leaves the reader in any form; what only looks like one stays as it was."""
+"""No secret leaves the reader in any form, and look-alikes stay unchanged."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_the_end_of_a_key_whose_beginning_is_cut_off_is_hidden() -> None:
 
 @in_one_test("text", [*ISSUED, *NAMED, PEM, PEM.replace("\n", "\\n"), PEM.rpartition("\n")[0]])
 def test_secrets_are_replaced(text: str) -> None:
-    """Each kind of secret is gone, and replacing again changes nothing."""
-    redact.forget()  # else the first row teaches it what the others hide
+    """Each kind of secret is removed, and replacing again changes nothing."""
+    redact.forget()  # otherwise the first row would reveal the secrets of the others
     shown = redact_text(f"before {text} after")
 
     assert CANARY not in shown
@@ -122,7 +122,7 @@ HEADED = {
 @in_one_test("head", list(HEADED))
 @in_one_test("line", ["{}", "    {}", "│ {:<80} │", "(APIServer pid=7) INFO 11-20 08:29:22 [utils.py:1] {}"])
 def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, ends: bool) -> None:  # noqa: FBT001
-    """Indented, boxed or behind a logger's prefix; as a document, as it comes, and where a line is repeated."""
+    """Indented, boxed or after a logger's prefix; as a document, as a stream, and repeated."""
     key = ["-----BEGIN RSA PRIVATE KEY-----", *HEADED[head], *BODY, *(["=aB3d"] if "PGP" in head else [])]
     lines = [line.format(part) for part in [*key, *(["-----END RSA PRIVATE KEY-----"] if ends else [])]]
     lines = [f"{text}\n" for text in ["INFO before", *lines, "Loading", "INFO done"]]
@@ -137,11 +137,11 @@ def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, end
 
 @in_one_test("text", HARMLESS)
 def test_look_alikes_stay(text: str) -> None:
-    """What only resembles a secret is shown unchanged."""
+    """Text that resembles a secret is shown unchanged."""
     assert redact_text(text) == text
 
 
-def test_what_surrounds_a_secret_stays() -> None:
+def test_the_surroundings_of_a_secret_stay() -> None:
     """Names, quotes, hosts and the fields that follow are kept."""
     shown = [
         re.sub(r"secret-\d+", "secret", redact_text(text))
@@ -178,7 +178,7 @@ def test_one_secret_has_one_placeholder() -> None:
         ("tokenizer", False), ("eos_token", False), ("max_tokens", False), ("port", False), ("api_key_file", False),
     ],
 )  # fmt: skip
-def test_names_tell_what_is_secret(name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_names_identify_secrets(name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
     """A field's name decides where its value cannot."""
     assert names_secret(name) is expected
 
@@ -205,7 +205,7 @@ def lines_with_secrets() -> list[str]:
 
 @pytest.mark.slow
 def test_no_secret_reaches_a_record() -> None:
-    """Nothing that the reader returns holds a canary, whatever line it came from."""
+    """No record contains a canary, for any line with one."""
     shelf = compiled.load(compiling.compile_index)
     text = "\n".join(
         ["INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0", *lines_with_secrets(), PEM]
@@ -222,14 +222,14 @@ def test_no_secret_reaches_a_record() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200), st.sampled_from([*NAMED, *ISSUED]), st.text(max_size=50))
 def test_any_text_can_be_redacted(before: str, secret: str, after: str) -> None:
-    """No surroundings make it raise; behind a blank the secret is found in all of them."""
+    """No surroundings raise an error; after a blank the secret is found in all of them."""
     shown = redact_text(f"{before}\n{secret}\n{after}")
 
     assert CANARY not in shown or CANARY in before + after
 
 
 def test_a_run_has_its_own_placeholders_and_counts() -> None:
-    """They begin with 1 whatever this process has seen before; a value keeps its own, named or not."""
+    """They begin with 1 in each run, and a value keeps its own."""
     redactor = Redactor()
     first = redactor.text(f"--api-key {CANARY} 'password': 'xyz'")
 
@@ -239,7 +239,7 @@ def test_a_run_has_its_own_placeholders_and_counts() -> None:
     assert redactor.name(f"x-{CANARY}.log") == "x-[secret-1].log"
 
 
-def test_a_value_is_replaced_in_front_of_its_name() -> None:
+def test_a_value_before_its_name_is_replaced() -> None:
     """Where the whole text is at hand; and where a text is cut inside of it."""
     redactor = Redactor()
 
@@ -249,8 +249,8 @@ def test_a_value_is_replaced_in_front_of_its_name() -> None:
     assert redactor.text(f"{CANARY[:12]} is another") == f"{CANARY[:12]} is another"
 
 
-def test_a_document_that_passes_tells_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its parts are unchanged; records made from it are redacted once it has passed, at a pause or at its end."""
+def test_a_streamed_document_reveals_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts are unchanged; records are redacted after it, at a pause or at the end."""
     monkeypatch.setattr(redact, "_shared", Redactor())
     passing = watch(["--api-key ", f"{CANARY}\n", "", "more"])
     record = Quote(0, 1, 1, f"refused {CANARY}")
@@ -283,12 +283,12 @@ LONG = "".join(f"{CANARY}{number:04}" for number in range(120))
     ids=["a long value", "coded at its beginning", "two keys, one end", "no login", "many keys", "an open key"],
 )
 def test_the_edges_of_a_secret(text: str, shown: str) -> None:
-    """It is replaced whole, and nothing that stands beside it."""
+    """It is replaced as a whole, without its neighbors."""
     assert Redactor().text(text) == shown
 
 
 def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number they share a placeholder, and the latest are looked for."""
+    """Above a limit they share a placeholder, and only the latest are remembered."""
     monkeypatch.setattr(redact, "_MAX_TOLD_APART", 300)
     redactor = Redactor()
     text = "".join(f"api_key={CANARY}{number} " for number in range(400))
@@ -307,8 +307,8 @@ def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) ->
         "api_key=config.get(x)8f7a9d2e", "api_key=list[8f7a9d2e",
     ],
 )  # fmt: skip
-def test_what_only_resembles_code_is_replaced(text: str) -> None:
-    """A line of code has no digits in its names, and what it opens it closes."""
+def test_text_that_resembles_code_is_replaced(text: str) -> None:
+    """Code has no digits in its names, and closes its brackets."""
     assert re.fullmatch(r"[\w-]+(?:=|: | )\[secret-1\](?: a -> b)?", Redactor().text(text))
 
 
@@ -329,7 +329,7 @@ def test_code_and_placeholders_stay(text: str) -> None:
 
 
 def test_the_first_secrets_are_never_forgotten() -> None:
-    """However many others a client sends; of those, the latest are known."""
+    """For any number of later ones; of those, the latest are remembered."""
     redactor = Redactor()
     redactor.text(f"--api-key {CANARY}\n")
     redactor.text("".join(f"GET /?token=k{number:05}{CANARY[::-1]}\n" for number in range(3000)))
@@ -341,8 +341,8 @@ def test_the_first_secrets_are_never_forgotten() -> None:
 
 
 @pytest.mark.parametrize("before", ["x" * 6000, "é ok", "日本 log " * 3])
-def test_base64_is_looked_into_at_length(before: str) -> None:
-    """Also where a text in it is not ASCII, and where one byte is none."""
+def test_long_base64_is_decoded(before: str) -> None:
+    """Also with non-ASCII text, and with one invalid byte."""
     for raw in (
         f"{before} --api-key {CANARY}".encode(),
         f"plain text and more {CANARY} --api-key {CANARY}".encode() + b"\xff",
@@ -363,7 +363,7 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
         # A count has up to seven digits.
         ("secret=1234567", None), ("secret=12345678", "secret=*"), ("secrets: 1234567", None),
          ("api_key=123", "api_key=*"),
-        # What is said in prose has to look like a value.
+        # A secret in prose has to look like a value.
         ("password hunter2abc", "password *"), ("password hunter2a", "password *"), ("password hunter2", None),
         ("password hunterabc", None), ("password hunter-2abc", None), ("--password hunter", "--password *"),
         ("password is hunter2abc", None),
@@ -379,7 +379,7 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
         ("sk-abcdefghijklm123", "*"), ("sk-abcdefghijklmn12", None), ("sk-aBcDefghijklmn1x", "*"),
          ("sk-aBcDefghijklmnox", None),
         ("sk-abcdefg1234-abcdefg1234", None), ("sk-abcdefgh1234-abcd", "*"), ("sk-abcdefghijkl123", None),
-        # Logins in addresses: a port is none, nor a user alone without a digit.
+        # Logins in addresses: a port is not one, nor a user without a digit.
         ("http://a:b1c@h/x", "http://a:*@h/x"), ("ssh://git:22@x", None), ("ssh://git:2a@x", "ssh://git:*@x"),
          ("http://a:22@x", "http://a:*@x"),
         ("https://abcdefghijklmno1@h/x", "https://*@h/x"), ("https://abcdefghijklmnop@h/x", None),
@@ -396,14 +396,14 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
         ("vllm serve m --api-key 'abc12' def --port 1", "vllm serve m --api-key '*' * --port 1"),
         ("vllm serve m --api-key abc12 $KEY def", "vllm serve m --api-key * $KEY def"),
         ("vllm serve m --hf-token abc12 def", "vllm serve m --hf-token * def"),
-        # Lists of keys: numbers and names in them are none.
+        # Lists of keys: numbers and names in them do not count.
         ("api_keys=['k1', 22, 'k3']", "api_keys=['*', 22, '*']"), ("api_key=[]", None),
          ("api_keys=('k1', api_keys)", "api_keys=('*', api_keys)"),
         # A variable that is read, and one with a default.
         ("$API_KEY abc12345", None), ("${API_KEY:-abc12345}", "${API_KEY:-*}"), ("${API_KEY} abc12345", None),
          ("${API_KEY:=abc12345}", "${API_KEY:=*}"),
         ("x ${API_KEY:-'abc12345'}", "x ${API_KEY:-'*'}"), ("${API_KEY:+--api-key $API_KEY}", None),
-        # Cookies: each of them, but for what says how long and where they count.
+        # Cookies: each of them, except attributes for lifetime and scope.
         ("Cookie: a=b1c2; d=e3f4", "Cookie: *; d=*"),
          ("Set-Cookie: a=b1c2; path=/x; max-age=9", "Set-Cookie: *; path=/x; max-age=9"),
         ("Authorization: ApiKey abc1", "Authorization: ApiKey *"),
@@ -411,8 +411,8 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
         ("Bearer abcdefg1", "Bearer *"), ("Bearer abcdefgh", None), ("Bearer Abcdefgh", "Bearer *"),
     ],
 )  # fmt: skip
-def test_what_is_a_secret_and_what_is_none(text: str, shown: str | None) -> None:
-    """At the very border between the two; a star stands for a placeholder."""
+def test_the_border_between_secrets_and_other_text(text: str, shown: str | None) -> None:
+    """Pairs on both sides of each limit; a star is a placeholder."""
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
 
 
@@ -435,7 +435,7 @@ def test_what_is_a_secret_and_what_is_none(text: str, shown: str | None) -> None
     ],
 )  # fmt: skip
 def test_each_replacement_is_counted_by_its_kind(text: str, kind: str) -> None:
-    """By the issuer, the name beside it, or the form."""
+    """By the issuer, the name next to it, or the form."""
     redactor = Redactor()
     redactor.text(text)
 
@@ -451,8 +451,8 @@ def test_each_replacement_is_counted_by_its_kind(text: str, kind: str) -> None:
          ("a1" * 2000 + "b", False),
     ],
 )  # fmt: skip
-def test_a_value_is_known_again_where_it_is_unlike_a_word(value: str, is_known: bool) -> None:  # noqa: FBT001 - a table's column
-    """From eight characters on, with a digit, another sign, or letters in turns."""
+def test_a_value_is_recognized_if_it_is_unlike_a_word(value: str, is_known: bool) -> None:  # noqa: FBT001 - a table's column
+    """From eight characters with a digit, a symbol, or alternating kinds."""
     redactor = Redactor()
     redactor.value(value)
 
@@ -463,8 +463,8 @@ def test_a_value_is_known_again_where_it_is_unlike_a_word(value: str, is_known: 
     ("text", "turns"),
     [("", 0), ("abc", 0), ("aB", 1), ("aBc1", 3), ("a-B-c", 2), ("1a1a", 3), ("AB12ab", 2), ("\u00e9E", 1)],
 )
-def test_turns_between_kinds_of_characters(text: str, turns: int) -> None:
-    """Small letters, capitals and digits; what stands between does not count."""
+def test_changes_between_kinds_of_characters(text: str, turns: int) -> None:
+    """Lower case, upper case and digits; other characters do not count."""
     assert secret_parts.turns(text) == turns
 
 
@@ -473,14 +473,14 @@ def test_turns_between_kinds_of_characters(text: str, turns: int) -> None:
     [
         ("abc", "abc"), ("a\x1b[1mbc\x1b[0m", "abc"), ("a%41b", "aAb"), ("a\\u0041b", "aAb"), ("a&amp;b", "a&b"),
          ("a&#39;b", "a'b"),
-        # Joined where a line's end parts it, behind a margin.
+        # Joined across a line end, after a margin.
         ("abc\ndef", "abcdef"), ("abc  \u2502\n\u2502 def", "abcdef"), ("abc\r\n    def", "abcdef"),
          ("abc\nde", "abc\nde"),
         ("abc\n" + " " * 160 + "def", "abcdef"), ("abc\n" + " " * 161 + "def", "abc\n" + " " * 161 + "def"),
     ],
 )  # fmt: skip
-def test_a_secret_is_what_it_is_meant_to_be(shown: str, value: str) -> None:
-    """Without colours and escapes, in one piece."""
+def test_a_secret_is_normalized(shown: str, value: str) -> None:
+    """Without colors and escapes, in one piece."""
     assert secret_places.value_of(shown) == value
 
 
@@ -489,7 +489,7 @@ def spans(found: Iterable[Secret]) -> list[tuple[int, int]]:
 
 
 def test_places_and_parts_of_a_known_value() -> None:
-    """All of the places; of the parts those at which a text begins or ends."""
+    """All places; of the parts those at which a text begins or ends."""
     value = "abcdefgh12345678"
 
     assert spans(secret_places.places_of("aa", "aaaaa b aa")) == [(0, 2), (2, 4), (8, 10)]
@@ -503,8 +503,8 @@ def test_places_and_parts_of_a_known_value() -> None:
     assert spans(secret_places.parts_of(value, f"y{value[7:]} x")) == []
 
 
-def test_secrets_that_overlap_are_one() -> None:
-    """From the first beginning to the last end, with the first of what tells them; those that only touch are two."""
+def test_overlapping_secrets_are_one() -> None:
+    """From the first begin to the last end, with the first one's kind; adjacent ones are two."""
 
     def secret(start: int, end: int, begin: int) -> Secret:
         return Secret(start, end, "key", begin)
@@ -517,8 +517,8 @@ def test_secrets_that_overlap_are_one() -> None:
 
 
 @pytest.mark.parametrize("lines", range(1, 7))
-def test_a_value_stands_up_to_four_lines_behind_its_name(lines: int) -> None:
-    """What begins with a name goes on in the lines behind it, and is looked at with them."""
+def test_a_value_may_follow_its_name_within_four_lines(lines: int) -> None:
+    """A text that begins with a name is searched with the lines after it."""
     blocks = [f"a\nAPI_KEY=\\\n{'x ' * 9}\n" + "b\n" * lines + "end\n"]
     found = list(secret_places._stretches(blocks[0], ()))
 
@@ -538,7 +538,7 @@ def test_a_value_stands_up_to_four_lines_behind_its_name(lines: int) -> None:
     ],
 )
 def test_base64_is_decoded_with_or_without_its_end(value: str, decoded: bytes) -> None:
-    """In both alphabets; nothing, where it is none."""
+    """In both alphabets; empty if invalid."""
     assert secret_places._decoded(value) == decoded
 
 
@@ -575,7 +575,7 @@ def test_repeated_heads_are_quickly_read(unit: str, length: int) -> None:
     ],
 )  # fmt: skip
 def test_redacting_is_linear(unit: str) -> None:
-    """Twice the text costs at most three times, whatever it repeats."""
+    """Doubling the text at most triples the cost, for any repetition."""
     assert growth(redact_text, f"api_key=x {unit * (16_000 // len(unit))}") <= LIMIT
 
 
@@ -583,8 +583,8 @@ def test_redacting_is_linear(unit: str) -> None:
 @pytest.mark.parametrize(
     "unit", ["x\n", "-----BEGIN PRIVATE KEY-----\n", "QUJDREVGR0hJSktMTU5PUFFS\n", "--api-key a\n"]
 )
-def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
-    """Also behind a private key that is never closed."""
+def test_redacting_line_by_line_is_linear(unit: str) -> None:
+    """Also after a private key that is never closed."""
 
     def shown(text: str) -> None:
         redactor = Redactor()
@@ -603,12 +603,12 @@ def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
     ],
 )
 def test_a_line_of_megabytes_is_redacted_in_linear_time(unit: str) -> None:
-    """Beyond what is looked at together."""
+    """Beyond the size that is searched in one piece."""
     assert growth(lambda text: Redactor().text(text), f"api_key=x {unit * (300_000 // len(unit))}") <= LIMIT
 
 
-def test_a_text_without_secrets_is_returned_as_it_is() -> None:
-    """The common line costs nothing but a look."""
+def test_a_text_without_secrets_is_returned_unchanged() -> None:
+    """A common line only costs a scan."""
     text = "Model loading took 13.72 GiB memory and 62.336108 seconds"
 
     assert redact_text(text) is text
@@ -620,8 +620,8 @@ def test_every_trigger_is_lower_case() -> None:
 
 
 @pytest.mark.parametrize("escape", ["\\n", "\\t", "\\r", "\\\\n"])
-def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
-    """In a quoted text the letter of an escape is no part of the word behind it."""
+def test_a_token_after_an_escape_is_replaced(escape: str) -> None:
+    """In quoted text the escape's letter is not part of the next word."""
     token = "hf" + "_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
 
     for text in (f"ValueError: 'bad{escape}{token}'", f'{{"log": "x{escape}--api-key hunter2abcdef y"}}'):
@@ -635,19 +635,19 @@ def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
         "key=x<\naB1c>", "key=x<\naB1", "key=x<\nabcdefghijklmno1>", "key=x<\nabcdefghijklmn1", "key=x<\naBcDeFg>",
         "key=x<\naBcDeF", "key=x<\n1234567890123456", "key=x<\nabcdefghijklmnop", "key=x<\n1a1a>\nnext",
         "key=x<\naB1c==> end",
-        # Behind blanks, the side of a box, or the end of a line as Windows has it.
+        # After blanks, the side of a box, or a Windows line end.
         "key=x<  \n   aB1c>", "│ key=x< │\n│ aB1c> │", "key=x<\r\naB1c>\r\n", "key=x<" + " " * 200 + "\r\naB1c>",
         "key=x<" + " " * 201 + "\naB1c", "key=x<\n" + " " * 200 + "aB1c>", "key=x<\n" + " " * 201 + "aB1c",
         "key=x< y\naB1c", "key=x<\n\naB1c", "key=x<", "key=x<\n",
         # A name, a call or a path begins something else.
         *(f"key=x<\naB1c{sign}d" for sign in ":=.([\\@"), "key=x<\naB1c>,d", "key=x<\naB1c/d>", "key=x<\naB1c>)",
-        # So does a date, an address, or what begins the line above as well.
+        # So does a date, an address, or the beginning of the previous line.
         "key=x<\n2026-11-20T1a2b", "key=x<\n2026-11-2aT1b2>", "key=x<\n0x7f3aB9c", "key=x<\n1x7f3aB9c>",
         "aB1c key=x<\naB1c tail", "aB1d key=x<\naB1c> tail", "x\naB1c key=x<\naB1c tail", "aB1c\nkey=x<\naB1c>",
         # 2000 characters.
         "key=x<\n" + "aB1c" * 500 + ">", "key=x<\n" + "aB1c" * 500 + "d",
         "[a] key=x<\n[a] " + "aB1c" * 500 + ">", "[a] key=x<\n[a] " + "aB1c" * 500 + "d",
-        # Behind the same margin as the line above it, which is as long as 4000 characters.
+        # After the same margin as the previous line of 4000 characters.
         "(W) [a.py:1] key=x<\n(W) [a.py:1] aB1c> end", "(W) [a.py:1] key=x<\n(V) [a.py:1] aB1c",
         "first\n[a] key=x<  \n[a] aB1c>", "first\n[a] key=x<\n[a] aB1c: end", "[a] \naB1c\n[a] key=x<",
         "p\n[a] " + "x" * 3995 + "<\n[a] " + "aB1c" * 50 + ">", "p\n[a] " + "x" * 3996 + "<\n[a] aB1c",
@@ -655,8 +655,8 @@ def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
         "w" * 159 + "] key=x<\n" + "w" * 159 + "] aB1c>", "w" * 161 + "] key=x<\n" + "w" * 161 + "] aB1c",
     ],
 )  # fmt: skip
-def test_where_a_secret_goes_on_in_the_next_line(text: str) -> None:
-    """From the end of its first line, `<`, to `>`; nowhere, where none is written."""
+def test_where_a_secret_continues_in_the_next_line(text: str) -> None:
+    """From the end of its first line, `<`, to `>`; none if absent."""
     end = text.index("<")
     plain = text.replace("<", "").replace(">", "")
 
@@ -682,8 +682,8 @@ FULL = "A" * 64
         (["x y" * 100], 1), ([FULL] * 400, 0), ([FULL] * 401, 1), (["x" * 300, FULL], 1),
     ],
 )  # fmt: skip
-def test_where_a_key_begins_whose_first_line_is_not_shown(rows: list[str], kept: int) -> None:
-    """Behind so many lines that are none of its."""
+def test_where_a_key_without_its_first_line_begins(rows: list[str], kept: int) -> None:
+    """After this many lines that do not belong to it."""
     lines = [f"{row}\n" for row in rows]
     text = "".join(lines)
 
@@ -697,19 +697,19 @@ OTHER = "-----END CERTIFICATE-----"
 @in_one_test(
     ("key", "rest"),
     [
-        # Its last line, where that comes within 20 000 characters.
+        # Its last line, if it follows within 20 000 characters.
         (f"{BEGIN}\n{FULL}\n{END}", "\nLoading"), (f"{BEGIN}{END}", END), (f"{BEGIN}{'!' * 19_992}{END}", "."),
         (BEGIN, f"{'!' * 19_993}{END}"), (f"{BEGIN}\n-----END RSA PRIVATE KEY-----", ""),
         (f"{BEGIN}\n-----END PGP PRIVATE KEY BLOCK-----", ""),
-        # Else what can be of it: lines of one length, and a shorter one.
+        # Otherwise all possible lines: of one length, and a shorter one.
         (f"{BEGIN}\n{FULL}", f"\n{OTHER}"), (BEGIN, ""), (BEGIN, "\n"), (f"{BEGIN}\n", "\n"), (BEGIN, " Loading"),
         (f"{BEGIN}\n{FULL}\n{FULL}\nAB==", "\nLoading"), (f"{BEGIN}\n{FULL}\nAB", "\nAB"),
         (f"{BEGIN}\n{'A' * 16}", "\n"), (BEGIN, f"\n{'A' * 15}\n"), (f"{BEGIN}\\n{FULL}\\n{FULL}", "\\nrest of it"),
         (f"{BEGIN}\n{FULL}", "\nnext line"), (f"{BEGIN}\n{FULL}", "\n"), (f"{BEGIN}\n{FULL}\nA", ""),
-        # A sum behind the shorter line, and behind nothing else than a line of it.
+        # A checksum only after the shorter line.
         (f"{BEGIN}\n{FULL}\nAB\n=aB3d", "\nLoading"), (f"{BEGIN}\n{FULL}\n=aB3d", "\nLoading"),
         (f"{BEGIN}\n{FULL}\nAB\n=aB3d\n=aB3e", "\nAB"),
-        # Fields in front of it, blank lines among them, but none behind its first line.
+        # Headers and blank lines at its beginning, but not after its first line.
         (f"{BEGIN}\nVersion: 1\n\n{FULL}\nAB", "\nLoading"), (f"{BEGIN}\nVersion: 1\nComment: a b", "\n"),
         (f"{BEGIN}\nVersion: 1\n{FULL}", f"\n\n{FULL}"), (f"{BEGIN}\nVersion: 1\n{'A' * 16}", "\n"),
         (f"{BEGIN}\nVersion: 1", f"\n{'A' * 15}\n"), (BEGIN, f"\nOther: 1\n{FULL}"),
@@ -717,14 +717,14 @@ OTHER = "-----END CERTIFICATE-----"
         (f"{BEGIN}\nVersion: 1\n{FULL}\n{FULL}", "\nVersion: 1"),
         (f"{BEGIN}{chr(10) + 'Hash: 1'}" + "\nHash: 1" * 399, "\nHash: 1\n"),
         (f"{BEGIN}\nHash: {'1' * 200}", "\n"), (BEGIN, f"\nHash: {'1' * 201}\n"),
-        # Blanks behind a line: up to 199.
+        # Up to 199 blanks after a line.
         (f"{BEGIN}{' ' * 199}\nVersion: 1", "\n"), (BEGIN, f"{' ' * 200}\nVersion: 1\n"),
         (f"{BEGIN} │\nVersion: 1", "\n"), (BEGIN, " x\nVersion: 1\n"),
     ],
 )  # fmt: skip
 @in_one_test("before", ["", "first\n"])
 def test_where_a_key_ends(before: str, key: str, rest: str) -> None:
-    """At its last line, or with what can be of it."""
+    """At its last line, or after the last possible one."""
     begin = secret_places._PEM.search(f"{before}{key}{rest}")
 
     assert begin
@@ -738,8 +738,8 @@ def test_where_a_key_ends(before: str, key: str, rest: str) -> None:
         (">", ">", 2), ("    ", "    ", 2), ("    ", "", 2), ("│ ", "│ ", 2), ("." * 398 + "> ", "." * 398 + "> ", 2),
     ],
 )  # fmt: skip
-def test_a_key_s_lines_have_the_margin_of_its_first(front: str, others: str, taken: int) -> None:
-    """Of its width, and with the same two last signs; or none at all."""
+def test_the_lines_of_a_key_have_the_margin_of_its_first(front: str, others: str, taken: int) -> None:
+    """Equal width and equal last two characters, or none at all."""
     rows = [f"{front}{BEGIN}", f"{others}Version: 1", f"{others}{FULL}", f"{others}x y"]
     text = "\n".join(rows)
     begin = secret_places._PEM.search(text)
@@ -748,8 +748,8 @@ def test_a_key_s_lines_have_the_margin_of_its_first(front: str, others: str, tak
     assert secret_places._end_of_key(text, begin) == len("\n".join(rows[: taken + 1]))
 
 
-def test_a_key_s_margin_is_that_of_its_own_line() -> None:
-    """What stands in the lines in front of it does not count."""
+def test_the_margin_of_a_key_is_that_of_its_own_line() -> None:
+    """Earlier lines do not count."""
     key = f"> {BEGIN}\n> Version: 1\n> {FULL}"
     text = f"You wrote:\n{key}\n> x y"
     begin = secret_places._PEM.search(text)
@@ -793,7 +793,7 @@ def test_each_character_of_a_plain_text_has_its_place(text: str, plain: str, pla
 
 
 def test_a_secret_of_a_plain_text_is_placed_in_the_original() -> None:
-    """From its first character to its last, without the colours around it; what tells it has its place too."""
+    """From its first to its last character, without colors; its name has a place too."""
     view = secret_places._DecodedText("\x1b[1mkey\x1b[0m=%41\x1b[1mb\x1b[0m;")
 
     assert view.text == "key=Ab;"
@@ -810,7 +810,7 @@ MANY = [f"k{number:02}" for number in range(19)]
     [
         # Sixteen further keys.
         (f"vllm serve --api-key {' '.join(MANY)}", f"vllm serve --api-key{' *' * 17} k17 k18"),
-        # Words of a command within the line and 2000 characters in front of it.
+        # Words of a command in the line and the 2000 characters before it.
         ("vllm serve m\ngive --api-key k1 def", "vllm serve m\ngive --api-key * def"),
         (f"vllm{' ' * 1994}--api-key k1 def", f"vllm{' ' * 1994}--api-key * *"),
         (f"vllm{' ' * 1995}--api-key k1 def", f"vllm{' ' * 1995}--api-key * def"),
@@ -839,22 +839,22 @@ MANY = [f"k{number:02}" for number in range(19)]
         *((f"vllm serve m --api-key k1 {sign} def", f"vllm serve m --api-key * {sign} def") for sign in ";|&<>"),
         ("vllm serve m --api-key k1 def, ghi", "vllm serve m --api-key * def, ghi"),
         ("vllm serve m --api-key k1 None def", "vllm serve m --api-key * None def"),
-        # In prose it has six characters, a digit, and no sign but two.
+        # In prose it has six characters, a digit, and only two kinds of symbols.
         ("give --api-key k1 d_ef345", "give --api-key * *"), ("give --api-key k1 defghi", "give --api-key * defghi"),
         ("give --api-key k1 def345, x", "give --api-key * def345, x"),
         ("give --api-key k1 def345 x", "give --api-key * * x"),
         ("give --api-key k1 __--12", "give --api-key * *"), ("give --api-key k1 __--__", "give --api-key * __--__"),
     ],
 )  # fmt: skip
-def test_further_keys_of_one_option(text: str, shown: str) -> None:
-    """Each of them, in commands, lists and prose; a star stands for a placeholder."""
+def test_several_keys_of_one_option(text: str, shown: str) -> None:
+    """Each of them, in commands, lists and prose; a star is a placeholder."""
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == shown
 
 
 @in_one_test(
     ("text", "shown"),
     [
-        # Said in prose, unless a line's end or a scheme stands between the name and the value.
+        # In prose, unless a line end or a scheme separates the name and the value.
         ("password\\\nhunter", "password\\\n*"), ("password\\ hunter", None), ("password\\ hunter2abc", "password\\ *"),
         ("api_key Bearer abcdefgh", "api_key Bearer *"), ("api_key abcdefgh", None), ("api_key abcdefg1", "api_key *"),
         ("api_key abcdef1", None), ('"api_key" abcdefgh', None), ("api_key: abc", "api_key: *"),
@@ -867,24 +867,24 @@ def test_further_keys_of_one_option(text: str, shown: str) -> None:
         ("token=abcdefg1", "token=*"), ("token=abcdef1", None), ("token=aBcDefgh", "token=*"), ("token=aBcdefgh", None),
         ("token=aBcDefg", None), ("token: Bearer abc", "token: Bearer *"), ("--token abc", "--token *"),
         ("Token=abc", None), ("#token=abc", None), ("token=abcdefghé1", None),
-        # A path, of what is kept in files.
+        # A path, for secrets in files.
         ("secret=/a", None), ("credentials=~x1", None), ("secret=.../x1abcdef", "secret=*"),
         ("secret=x/abc1", "secret=*"), ("secret_access_key=/abc1", None), ("access_key=/abc1", "access_key=*"),
         ("credential=./x", None), ("credential=.x1", "credential=*"), ("credential=..x1", "credential=*"),
         ("/passwd:ab1", None), ("/password:ab1", "/password:*"), (".passwd:ab1", ".passwd:*"),
     ],
 )  # fmt: skip
-def test_what_stands_behind_a_secret_s_name(text: str, shown: str | None) -> None:
-    """A value, or prose, a count, a word of a vocabulary, a path; a star stands for a placeholder."""
+def test_text_after_the_name_of_a_secret(text: str, shown: str | None) -> None:
+    """A value, or prose, a count, a common word, a path; a star is a placeholder."""
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
 
 
 @in_one_test(
     "text",
     [
-        # A row that only repeats what the one above begins with is none.
+        # A row that only repeats the beginning of the previous one does not count.
         "api_key=<abc1\naB1cD>\naB1cD", "api_key=<abc1>\nloading\naB1cD", "api_key=<abc1>, x\naB1cD",
-        # The head of a token at a line's end, which is none without the rest.
+        # The head of a token at a line end is not a token without the rest.
         "x <hf_AbCd1\nEfGh2iJk3> y", "x hf_AbCd1\nnext line", "x <hf_AbCd1\r\n  EfGh2iJk3>", "x hf_AbCd1 y\nEfGh2iJk3",
         "x │ <sk-AbCd1 │\n  │ EfGh2iJk3> │", "xhf_AbCd1\nEfGh2iJk3", "<hf_AbCd1\nEfGh2iJk3>",
         "x <AKIA\nEfGh2iJk3>", "x AKI\nEfGh2iJk3",
@@ -901,8 +901,8 @@ def test_a_secret_that_is_wrapped_is_found_whole(text: str) -> None:
     assert spans(secret_places.find(plain)) == list(zip(marks[::2], marks[1::2], strict=True))
 
 
-def test_a_secret_goes_on_over_sixty_four_lines() -> None:
-    """As many as are looked at behind it; what begins within them is part of it."""
+def test_a_secret_continues_for_sixty_four_lines() -> None:
+    """Parts that begin within these lines belong to it."""
     text = "api_key=abc1\n" + "".join(f"aB1c{number}\n" for number in range(10, 80))
     found, other = Secret(8, 12, "key", 0), Secret(13, 19, "key", 13)
 
@@ -913,8 +913,8 @@ def test_a_secret_goes_on_over_sixty_four_lines() -> None:
 
 
 @pytest.mark.parametrize(("key", "is_text"), [("API_KEY=abc12345wxyz", False), ("API_KEY=abc12345vwxyz", True)])
-def test_what_a_fifth_of_cannot_be_printed_is_no_text(key: str, is_text: bool) -> None:  # noqa: FBT001 - a table's column
-    """Random words decode to such; less of it is a text in which secrets are looked for."""
+def test_text_with_a_fifth_of_unprintable_characters_is_binary(key: str, is_text: bool) -> None:  # noqa: FBT001 - a table's column
+    """Random words decode to it; text with fewer is searched for secrets."""
     blob = base64.b64encode(b"\x01" * 5 + key.encode()).decode()
 
     assert Redactor().text(f"blob {blob} read") == f"blob {'[secret-1]' if is_text else blob} read"
@@ -924,7 +924,7 @@ def test_what_a_fifth_of_cannot_be_printed_is_no_text(key: str, is_text: bool) -
 @in_one_test("length", [300, 430, 630, 1030, 3000])
 @in_one_test("head", ["Authorization: Bearer ", "INFO token="])
 def test_a_long_web_token_is_hidden_to_its_last_row(head: str, length: int, width: int) -> None:
-    """However many rows a terminal made of it; what stands behind it is left."""
+    """For any number of wrapped rows, and without the text after it."""
     chance = random.Random(length + width)  # noqa: S311 - repeatable, not secret
     body = "".join(chance.choices("ABCXYZabcxyz0189_-", k=length))
     token = f"eyJhbGciOiJIUzI1NiJ9.{body}.{''.join(chance.choices('ABCabc0189_-', k=43))}"
@@ -946,7 +946,7 @@ def _restless() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_restless")
 def test_a_text_is_redacted_while_another_thread_learns() -> None:
-    """As a guard says its lines while the log is read that they are about."""
+    """As when a supervisor prints lines while the log is read."""
     redactor, errors, learned = Redactor(), list[RuntimeError](), threading.Event()
     redactor.learn(f"api_key={number:04}{CANARY}\n" for number in range(900))
 
@@ -1096,8 +1096,8 @@ NOT_TOLD_BY_CONTEXT = [
 
 
 @in_one_test("text", TOLD_BY_CONTEXT)
-def test_what_stands_around_a_secret_tells_it(text: str) -> None:
-    """Where its name is short, common, Chinese or none; whether it looks like a secret or like a word."""
+def test_the_surroundings_identify_a_secret(text: str) -> None:
+    """For short, common, Chinese and missing names, and values that look like words or secrets."""
     shown = Redactor().text(text)
 
     assert "[secret-1]" in shown
@@ -1124,8 +1124,8 @@ def test_a_secret_within_a_text_of_json_is_replaced_and_the_rest_stays_json(text
 
 
 @in_one_test("text", [text for text in NOT_TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
-def test_a_short_name_within_a_text_of_json_hides_nothing(text: str) -> None:
-    """Though what ends a line there are two letters."""
+def test_a_short_name_in_json_hides_nothing(text: str) -> None:
+    """Even if a line ends with two letters."""
     given = json.dumps({"source": [text.strip("\n") + "\n", "other\n"]}, ensure_ascii=False)
 
     assert Redactor().text(given) == given

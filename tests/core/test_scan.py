@@ -40,7 +40,7 @@ def documents() -> list[Document]:
 
 
 def ways(patterns: tuple[str, ...]) -> list[PatternSet]:
-    """RE2 for whatever comes seldom, `re` for whatever comes often, and `re` alone."""
+    """RE2 for rare patterns, `re` for frequent ones, and `re` alone."""
     often = PatternSet(patterns)
     often._searches = {index: scan._Search(scan.expand(p), scan._OFTEN) for index, p in enumerate(patterns)}
     return [PatternSet(patterns), often, PatternSet(patterns, engine="re")]
@@ -57,14 +57,14 @@ def ways(patterns: tuple[str, ...]) -> list[PatternSet]:
         ("x[] ]yes", "x yes"),
     ],
 )
-def test_a_blank_stands_for_any_blank_space(pattern: str, text: str) -> None:
-    """A blank of a pattern matches up to four blanks or none; inside a class it is a blank."""
+def test_a_blank_matches_any_white_space(pattern: str, text: str) -> None:
+    """A blank in a pattern matches up to four blanks or none; in a class only a blank."""
     for engine in (None, "re"):
         assert [f.pattern for f in PatternSet([pattern], engine=engine).find(text)] == [0]
 
 
-def test_a_blank_does_not_stand_for_a_word() -> None:
-    """Five blanks, or a word, are no blank."""
+def test_a_blank_does_not_match_a_word() -> None:
+    """Nor five blanks."""
     assert list(PatternSet(["KV cache"]).find("KV     cache KV x cache")) == []
 
 
@@ -79,8 +79,8 @@ def test_a_blank_does_not_stand_for_a_word() -> None:
         "word.{0,200}word.{0,200}word.{0,200}word", r"\d{1,200} ?", "w" * 2000, "word {0,5}",
     ],
 )  # fmt: skip
-def test_patterns_that_engines_or_time_cannot_bear_are_refused(pattern: str) -> None:
-    """What one engine lacks, reads differently, or what can take too long has a fault, told in words."""
+def test_unsupported_and_slow_patterns_are_rejected(pattern: str) -> None:
+    """Differences between the engines, and exponential patterns, have an error message."""
     assert [fault for fault in faults(pattern) if fault.strip()]
 
 
@@ -92,8 +92,8 @@ def test_patterns_that_engines_or_time_cannot_bear_are_refused(pattern: str) -> 
         "error[?*+] at", r"(?:V1 |vLLM ){0,2}engine", "colou?r word", "word.{0,200}word.{0,200}end",
     ],
 )  # fmt: skip
-def test_harmless_patterns_have_no_fault(pattern: str) -> None:
-    """What both engines read alike in bounded time is accepted, and both compile it."""
+def test_harmless_patterns_have_no_error(pattern: str) -> None:
+    """Patterns with equal meaning and bounded time compile in both engines."""
     assert faults(pattern) == []
     re2.compile(scan.expand(pattern))
     re.compile(scan.expand(pattern), re.ASCII)
@@ -104,8 +104,8 @@ def test_every_pattern_of_the_catalog_is_without_fault(shelf: catalog_symptoms.C
     assert {p: faults(p) for p in shelf.patterns.patterns if faults(p)} == {}
 
 
-def test_widths_are_those_of_the_compiled_patterns(shelf: catalog_symptoms.Catalog) -> None:
-    """The longest match is computed right, since windows overlap by as much."""
+def test_the_maximum_width_of_a_pattern_is_exact(shelf: catalog_symptoms.Catalog) -> None:
+    """Windows overlap by the longest match."""
     for pattern in shelf.patterns.patterns:
         width, _ = scan._size(scan._signs(pattern))
         parsed: Any = re._parser  # type: ignore[attr-defined] # the only independent count there is
@@ -114,7 +114,7 @@ def test_widths_are_those_of_the_compiled_patterns(shelf: catalog_symptoms.Catal
 
 @pytest.mark.parametrize("step", [60, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog_symptoms.Catalog, step: int) -> None:
-    """RE2 and `re` agree on pattern, place and captures, line by line; by default in one of 60 lines."""
+    """RE2 and `re` agree on pattern, place and captures; by default in one of 60 lines."""
     sets = ways(shelf.patterns.patterns)
     texts = list(dict.fromkeys(line for document in documents() for line in document.text.splitlines()))[::step]
     texts += [e.text for s in shelf.symptoms.values() for e in s.examples]
@@ -151,8 +151,8 @@ def test_any_text_can_be_searched(text: str) -> None:
 
 @in_one_test("engine", [None, "re"])
 @in_one_test("place", [0, 1, WINDOW - OVERLAP - 1, WINDOW - OVERLAP, WINDOW - 5, WINDOW, 3 * WINDOW - 7, 20_000])
-def test_long_texts_are_searched_in_windows_without_a_seam(engine: str | None, place: int) -> None:
-    """A match is found whole wherever it stands, once, at its place."""
+def test_long_texts_are_searched_in_windows_without_gaps(engine: str | None, place: int) -> None:
+    """A match is found whole, once, at its place."""
     text = "x" * place + "size 123456789 GiB" + "y" * 9000
 
     matches = list(PatternSet([r"size (?P<size>\d{1,12})"], engine=engine).find(text))
@@ -172,7 +172,7 @@ def test_the_beginning_is_the_text_s_not_a_window_s(engine: str | None) -> None:
     assert [step] == [f.start for f in PatternSet([r"\bKilled"], engine=engine).find(text)]
 
 
-def test_without_re2_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_re2_the_results_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where google-re2 is not installed `re` serves."""
     monkeypatch.setattr(scan, "_re2", lambda: None)
     patterns = PatternSet(["Killed by signal"])
@@ -181,15 +181,15 @@ def test_without_re2_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_re2_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed import of re2 is no error."""
+    """A failed import of re2 is ignored."""
     monkeypatch.setitem(__import__("sys").modules, "re2", None)
 
     assert scan._re2.__wrapped__() is None
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_candidates_of_a_block_serve_its_lines(shelf: catalog_symptoms.Catalog, step: int) -> None:
-    """What may match in a line is among what may match in a text that holds it, and is found the same."""
+def test_candidates_of_a_block_apply_to_its_lines(shelf: catalog_symptoms.Catalog, step: int) -> None:
+    """Patterns for a line are among those for a larger text, with the same matches."""
     texts = [e.text for s in shelf.symptoms.values() for e in s.examples]
     texts += [e.text for known in shelf.lines for e in known.examples]
     for patterns in (shelf.patterns, PatternSet(shelf.patterns.patterns, engine="re")):
@@ -213,8 +213,8 @@ def test_candidates_of_a_block_serve_its_lines(shelf: catalog_symptoms.Catalog, 
         ("^x|(?:Killed|Aborted)", ()),
     ],
 )
-def test_a_pattern_without_one_word_is_looked_for_by_several(pattern: str, words: tuple[str, ...]) -> None:
-    """Each branch of a group names one; where a branch has none the pattern is always tried."""
+def test_a_pattern_with_branches_is_prefiltered_by_several_words(pattern: str, words: tuple[str, ...]) -> None:
+    """One word for each branch; without one the pattern is always tried."""
     assert scan._alternatives(pattern) == words
     assert PatternSet([pattern], engine="re").find("Killed") == PatternSet([pattern]).find("Killed")
 
@@ -224,8 +224,8 @@ def test_no_patterns_find_nothing() -> None:
     assert list(PatternSet([]).find("text")) == []
 
 
-def test_groups_that_took_no_part_are_left_out() -> None:
-    """Captures hold what was matched only."""
+def test_groups_without_a_match_are_left_out() -> None:
+    """Captures contain only matched groups."""
     assert [f.groups for f in PatternSet([r"word (?:(?P<a>\d)|(?P<b>x))"]).find("word 1")] == [{"a": "1"}]
 
 
@@ -279,7 +279,7 @@ def test_the_bounds_of_a_pattern(pattern: str, *, faulty: bool) -> None:
     ],
 )  # fmt: skip
 def test_the_words_of_a_pattern(pattern: str, words: tuple[str, ...]) -> None:
-    """Of three letters and more, the longest three, outside of whatever may be absent."""
+    """At least three letters, the longest three, outside optional parts."""
     found = scan._literals(pattern)
 
     assert sorted(found) == sorted(words)
@@ -299,7 +299,7 @@ def test_a_window_s_matches_are_found_once_and_in_order() -> None:
 
 @pytest.mark.parametrize("length", [WINDOW, WINDOW + 1, 2 * WINDOW - OVERLAP, 2 * WINDOW - OVERLAP + 1])
 def test_a_match_at_the_very_end_is_found(length: int) -> None:
-    """Also where the text is as long as its windows, or one character longer."""
+    """Also in texts as long as the windows, or one character longer."""
     text = "-" * (length - 3) + "aaa"
     for engine in (None, "re"):
         assert [(one.start, one.end) for one in PatternSet(["aaa"], engine=engine).find(text)] == [(length - 3, length)]
@@ -308,8 +308,8 @@ def test_a_match_at_the_very_end_is_found(length: int) -> None:
 @pytest.mark.parametrize(
     ("uses", "length", "is_re2"), [(63, 512, True), (64, 512, False), (64, 513, True), (0, 1, True)]
 )
-def test_what_comes_often_in_short_lines_is_searched_by_re(uses: int, length: int, *, is_re2: bool) -> None:
-    """From the 65th search on, in at most 512 characters."""
+def test_frequent_searches_in_short_lines_use_re(uses: int, length: int, *, is_re2: bool) -> None:
+    """From the 65th search, up to 512 characters."""
     patterns = PatternSet(["aaa"])
     for _ in range(uses):
         patterns._search(0, length)
@@ -361,7 +361,7 @@ def test_the_whole_set_is_linear_in_the_text(shelf: catalog_symptoms.Catalog, en
 def test_each_pattern_is_linear_in_its_own_worst_text(
     shelf: catalog_symptoms.Catalog, engine: str | None, share: float
 ) -> None:
-    """Twice what tries a pattern's patience costs at most three times as much, in either engine."""
+    """Doubling a pattern's worst input at most triples the time, in either engine."""
     every = shelf.patterns.patterns
     chosen = random.Random(20261120).sample(every, round(len(every) * share))  # noqa: S311 - repeatable, not secret
     for pattern in chosen:
@@ -375,14 +375,14 @@ def test_each_pattern_is_linear_in_its_own_worst_text(
 @pytest.mark.parametrize(
     ("text", "shown"), [("", ""), ("abc", "abc"), ("é", "é"), ("a\ud800b", "a?b"), ("é\udfff", "é?")]
 )
-def test_what_is_no_text_is_replaced(text: str, shown: str) -> None:
-    """Each lone surrogate by one sign, so that places stay."""
+def test_invalid_text_is_replaced(text: str, shown: str) -> None:
+    """Each lone surrogate by one character, so places stay."""
     assert scan._encodable(text) == shown
 
 
 @pytest.mark.parametrize("engine", [None, "re"])
-def test_words_that_a_text_holds(engine: str | None) -> None:
-    """Each of them once, wherever it stands and whatever signs it has."""
+def test_words_contained_in_a_text(engine: str | None) -> None:
+    """Each once, at any place, with any characters."""
     words = scan.WordSet(["abc", "b.c", "(", "é"], engine=engine)
 
     assert [sorted(words.present(text)) for text in ("", "xabcabc", "b.c", "bxc", "(é abc", "a\ud800b.c")] == [
@@ -393,8 +393,8 @@ def test_words_that_a_text_holds(engine: str | None) -> None:
     assert scan.WordSet([])._set is None
 
 
-def test_more_words_than_there_is_memory_for_are_looked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 MiB are; with too few of them the answers are the same."""
+def test_words_beyond_the_memory_limit_are_searched_individually(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is 64 MiB; with a lower limit the results are the same."""
     words = [f"word{number:05}" for number in range(300)]
     assert (scan._options(re2).max_mem, scan._options(re2).log_errors) == (64 * 1024 * 1024, False)
     monkeypatch.setattr(scan, "_MAX_MEM", 4096)
@@ -405,7 +405,7 @@ def test_more_words_than_there_is_memory_for_are_looked_for_one_by_one(monkeypat
 
 
 def test_candidates_are_named_by_their_words() -> None:
-    """Those without a word for all matches by one of several, those without any always; each once, in order."""
+    """Prefiltered patterns for their words, others always; each once, in order."""
     for engine in (None, "re"):
         patterns = PatternSet(["^ab", "word", "^(?:Killed|Aborted)", "some word"], engine=engine)
 
@@ -416,8 +416,8 @@ def test_candidates_are_named_by_their_words() -> None:
         assert patterns.find("some word", []) == []
 
 
-def test_the_rarest_word_of_a_pattern_is_looked_for() -> None:
-    """It is in the fewest patterns; of those that are in as many, the longest."""
+def test_the_rarest_word_of_a_pattern_is_searched() -> None:
+    """The word in the fewest patterns; of equally rare ones the longest."""
     patterns = PatternSet(["common rare", "common other", "^ab", "common"])
 
     assert patterns._words == [("rare", "common"), ("other", "common"), (), ("common",)]
@@ -446,8 +446,8 @@ def test_the_rarest_word_of_a_pattern_is_looked_for() -> None:
         ("word(?:a", "is not a regular expression: missing ), unterminated subpattern at position 4"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told(pattern: str, told: str) -> None:
-    """What is wrong with a pattern, and what to write in its place."""
+def test_an_error_in_a_pattern_is_reported(pattern: str, told: str) -> None:
+    """With the replacement."""
     assert faults(pattern) == [told]
     assert r"uses an unbounded repeat: bound it, \d{1,12} for example" in faults(r"word\d+")
 
@@ -455,8 +455,8 @@ def test_a_fault_is_told(pattern: str, told: str) -> None:
 @pytest.mark.parametrize(
     "pattern", [r"word\$", r"word\.\*", "word[$*+]", "word[(?)]", r"word\(a\)", "word[]a]", r"word[\]a]"]
 )
-def test_signs_that_stand_for_themselves_are_no_fault(pattern: str) -> None:
-    """Behind a backslash or in a class."""
+def test_escaped_characters_are_valid(pattern: str) -> None:
+    """After a backslash or in a class."""
     assert faults(pattern) == []
 
 
@@ -474,7 +474,7 @@ def test_the_signs_of_a_pattern(pattern: str, signs: list[str]) -> None:
     assert scan._signs(pattern) == signs
 
 
-def test_the_sizes_of_what_is_searched() -> None:
-    """A window is longer than two of the longest matches; what is short or rare is searched in another way."""
+def test_window_sizes() -> None:
+    """A window is longer than two longest matches; short or rare texts are searched differently."""
     assert (WINDOW, OVERLAP, scan.MAX_WAYS) == (4096, 1536, 100_000)
     assert (scan._SHORT, scan._OFTEN, scan._WIDE) == (512, 64, 9)

@@ -70,7 +70,7 @@ ISSUED: dict[str, tuple[str, Callable[[str], str]]] = {
     "npm": ("np" + "m_", lambda seed: core(seed, 36)),
     "jwt": ("ey" + "J", lambda seed: f"{core(seed, 30)}.{core(seed + '1', 40)}.{core(seed + '2', 43)}"),
 }  # fmt: skip
-"""Tokens that name their issuer: what they begin with, and the rest."""
+"""Tokens with their issuer's prefix, and the rest."""
 BARE: dict[str, str] = {
     "in prose": "the request with {} was refused",
     "quoted": "unexpected value '{}' for this field",
@@ -81,7 +81,7 @@ BARE: dict[str, str] = {
     "in base64": "blob <base64>{}</base64> read",
     "as a local": "    value = '{}'",
 }
-"""Places where nothing but the token's own form tells what it is."""
+"""Places where only the form of the token identifies it."""
 NAMED: dict[str, str] = {
     "option": "vllm serve m --api-key {} --port 8000",
     "option with =": "vllm serve m --api-key={} --port 8000",
@@ -173,11 +173,11 @@ NAMED: dict[str, str] = {
     "wrapped": "api_key=<wrapped>{}</wrapped>",
     "wrapped in a box": "│ api_key = '<boxed>{}</boxed>' │",
 }  # fmt: skip
-"""Places where a name tells that any value is secret."""
+"""Places where a name identifies any value as a secret."""
 
 
 def marked(text: str, name: str, change: Callable[[str], str]) -> str:
-    """The text with what stands between a pair of marks changed."""
+    """The text with the marked parts changed."""
     before, opened, rest = text.partition(f"<{name}>")
     inside, _, after = rest.partition(f"</{name}>")
     return f"{before}{change(inside)}{after}" if opened else text
@@ -194,7 +194,7 @@ def planted(place: str, secret: str) -> str:
 
 
 def plants() -> list[tuple[str, str, str]]:
-    """Every planted secret: where it stands, its random part, and the text."""
+    """Every planted secret: its place, its random part, and the text."""
     places = list(BARE.items())
     found = []
     for index, (kind, (prefix, make)) in enumerate(ISSUED.items()):
@@ -274,12 +274,12 @@ LOOK_ALIKES = [
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test profits from the secrets that another has shown this process."""
+    """Forget the secrets of earlier tests."""
     monkeypatch.setattr(redact, "_shared", Redactor())
 
 
 def log(text: str, *, name: str = "") -> str:
-    """A start that failed, with a text wherever it can be: command, arguments, warning, error, exception, local."""
+    """The log of a failed launch with a text in its command, arguments, errors and locals."""
     flat = text.replace("\n", " ")
     head = "(EngineCore_DP0 pid=7) ERROR 11-20 08:29:25 [core.py:12] "
     lines = [
@@ -296,7 +296,7 @@ def log(text: str, *, name: str = "") -> str:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
-    """What a command writes to standard output and standard error."""
+    """Standard output and standard error of a command."""
     cli.run(list(arguments))
     captured = capsys.readouterr()
     return captured.out, captured.err
@@ -335,7 +335,7 @@ def test_a_secret_is_replaced_in_a_text(name: str, secret: str, text: str) -> No
 
 @in_one_test("text", LOOK_ALIKES)
 def test_a_look_alike_is_unchanged_in_a_text(text: str) -> None:
-    """As it is, within a line, and coloured."""
+    """Plain, inside a line, and colored."""
     whole = f"INFO 11-20 08:29:25 [utils.py:1] {text}\n"
     coloured = f"\x1b[36mINFO\x1b[0m \x1b[1m{text}\x1b[0m rest"
 
@@ -349,7 +349,7 @@ def test_a_look_alike_is_unchanged_in_a_text(text: str) -> None:
 def test_a_secret_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, secret: str, text: str
 ) -> None:
-    """Not in the text, not in the JSON, wherever in the log it stands."""
+    """Not in text or JSON, for any place in the log."""
     del name
     (tmp_path / "a.log").write_text(log(text))
 
@@ -388,7 +388,7 @@ def test_a_secret_across_the_readers_border_is_not_diagnosed(
 def test_a_secret_in_a_files_name_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
 ) -> None:
-    """Neither of a file that is read nor of one that is refused."""
+    """Neither of a file that is read nor of a rejected one."""
     prefix, make = ISSUED[kind]
     secret = make(f"file {kind}")
     (tmp_path / f"start-{prefix}{secret}.log").write_text(log("x"))
@@ -400,8 +400,8 @@ def test_a_secret_in_a_files_name_is_not_diagnosed(
         assert redact_name(path.name).endswith(".log")
 
 
-def test_a_value_that_is_named_once_is_shown_nowhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Not where an exception repeats it without a name, in front of its name or behind it."""
+def test_a_value_named_once_is_never_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Not even if an exception repeats it without its name."""
     secret = core("named once")
     text = log(f"the server refused {secret}") + f"$ export VLLM_API_KEY={secret}\n"
     (tmp_path / "a.log").write_text(text)
@@ -412,8 +412,8 @@ def test_a_value_that_is_named_once_is_shown_nowhere(capsys: pytest.CaptureFixtu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", LOOK_ALIKES)
-def test_a_look_alike_is_diagnosed_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
-    """The error that holds it is quoted with its own words."""
+def test_a_look_alike_is_diagnosed_unchanged(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    """The error is quoted with its own words."""
     (tmp_path / "a.log").write_text(log(text))
     found = json.loads(printed(capsys, "diagnose", str(tmp_path / "a.log"), "--format", "json")[0])
 
@@ -432,8 +432,8 @@ def all_leaked(text: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_document_is_redacted_alike_however_it_is_parted() -> None:
-    """All plants in one text, larger than what is looked at together, in parts of many sizes."""
+def test_a_document_is_redacted_equally_in_any_parts() -> None:
+    """All secrets in one text above the block size, in parts of many sizes."""
     text = "x" * 1000 + "\n" + (planted_log() + "INFO filler of no meaning\n" * 8000) * 2
     whole = "".join(Redactor().pieces([text]))
 
@@ -443,8 +443,8 @@ def test_a_document_is_redacted_alike_however_it_is_parted() -> None:
         assert "".join(Redactor().pieces(text[i : i + size] for i in range(0, len(text), size))) == whole
 
 
-def test_an_output_that_is_shown_as_it_comes_is_redacted() -> None:
-    """Line by line: what an earlier line began is known in the next, though not what only the next one tells."""
+def test_a_streamed_output_is_redacted() -> None:
+    """Line by line: secrets from earlier lines are known, those from later lines are not."""
     redactor = Redactor()
     shown = "".join(redactor.more(line) for line in planted_log().splitlines(keepends=True))
 
@@ -454,7 +454,7 @@ def test_an_output_that_is_shown_as_it_comes_is_redacted() -> None:
 @pytest.mark.skipif("record" not in cli._COMMANDS, reason="there is no such command")
 @pytest.mark.parametrize("live", [False, True], ids=["a log", "a command"])
 def test_no_secret_is_recorded(capfd: pytest.CaptureFixture[str], tmp_path: Path, live: bool) -> None:  # noqa: FBT001
-    """Not in the case's files, not in what is shown while a command runs."""
+    """Not in the case's files, nor in the output while a command runs."""
     log_file = tmp_path / "all.log"
     log_file.write_text(planted_log())
     what = ["--", sys.executable, "-c", f"print(open({str(log_file)!r}).read())"] if live else ["--log", str(log_file)]
@@ -468,8 +468,10 @@ def test_no_secret_is_recorded(capfd: pytest.CaptureFixture[str], tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "check"])
-def test_no_secret_is_in_what_a_runbook_leaves(capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
-    """Not in the notebook, the results, the report or the pages beside it, nor on either stream."""
+def test_no_secret_is_in_the_results_of_a_runbook(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    """Not in notebook, results, report, pages or either stream."""
     prefix, make = ISSUED["github"]
     named = make("a folder's name")
     folder = tmp_path / f"in-{prefix}{named}"

@@ -26,8 +26,8 @@ _SUMMARY = Summary(
 )
 
 
-def test_the_card_has_everything_that_the_terminal_has() -> None:
-    """State, cause with its proof, fix with cost and validations in words, memory and next step; text is escaped."""
+def test_the_html_summary_has_the_content_of_the_terminal() -> None:
+    """State, cause with proof, fix with cost and checks, memory, next step; text is escaped."""
     html = rendered(_SUMMARY).html
     for words in (
         *("FAILED", "startup.log", "CUDA out of memory", "oom.load", "line 9", "--max-num-seqs 32", "at most 32"),
@@ -38,15 +38,15 @@ def test_the_card_has_everything_that_the_terminal_has() -> None:
     assert "&lt;img" in html
 
 
-def test_a_published_card_keeps_its_commands_apart_and_its_bars() -> None:
-    """Cleaning for a page leaves the mark of what to copy, and the part beyond the GPU's end."""
+def test_a_published_summary_keeps_its_commands_and_its_bars() -> None:
+    """Sanitizing keeps the mark for copying, and the part of a bar beyond the GPU."""
     html = clean_html(rendered(_SUMMARY).html)
     assert '<pre data-copy="command"' in html
     assert "beyond the end of the GPU" in html
 
 
-def test_evidence_is_folded_below_its_fact_and_left_out_if_there_is_none() -> None:
-    """A step shows fact, so, do; its evidence in details, but none that says that there is nothing."""
+def test_evidence_is_folded_below_its_fact() -> None:
+    """A step shows fact, consequence and action; empty evidence is left out."""
     shown = step(
         StepText("PyTorch held 22 GiB.", "It does not fit.", "Limit videos.", "vllm serve m"),
         {"The log": RenderedView("log", "<p>log</p>"), "Figures": RenderedView.nothing("no figures")},
@@ -56,15 +56,15 @@ def test_evidence_is_folded_below_its_fact_and_left_out_if_there_is_none() -> No
     assert shown.plain.startswith("Fact  PyTorch held 22 GiB.\nSo    It does not fit.\nDo    Limit videos.\n")
 
 
-def test_a_step_with_nothing_to_say_is_marked_as_such() -> None:
+def test_a_step_without_content_is_marked() -> None:
     """Without a fact and without evidence the output is one that pages leave out."""
     empty = step(None, {"Figures": RenderedView.nothing("no figures")})
     assert empty.is_nothing
     assert empty.plain == "no figures"
 
 
-def test_pages_leave_out_steps_that_say_nothing_and_number_the_rest() -> None:
-    """A heading goes with its only outputs, and the numbers have no gap."""
+def test_pages_leave_out_empty_steps_and_renumber_the_rest() -> None:
+    """A heading without outputs is dropped, and the numbers have no gap."""
     cells = [
         _prose("# Title"), _prose("## 1. First"), _code(RenderedView("a", "a")),
         _prose("## 2. Second"), _code(RenderedView.nothing("none")),

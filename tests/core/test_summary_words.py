@@ -60,15 +60,15 @@ def test_a_long_command_is_broken_as_a_shell_joins_it() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(codec="utf-8"), max_size=9)), max_size=6))
-def test_words_are_the_ones_of_the_command(words: list[str]) -> None:
-    """Whatever a word has in it, a shell reads the same ones."""
+def test_quoted_words_equal_those_of_the_command(words: list[str]) -> None:
+    """For any characters, a shell reads the same words."""
     text = shlex.join(words)
 
     assert shlex.split(" ".join(shell_words(text))) == words
     assert [word for line in shell_lines(text) for word in shlex.split(line)] == words
 
 
-def test_lines_of_a_script_are_joined_where_they_go_on() -> None:
+def test_continued_lines_of_a_script_are_joined() -> None:
     """Not within quotes, and an apostrophe of a comment opens none."""
     text = "# On node1's side:\nexport A='b\\\nc'\n\nvllm serve m \\\n  --seed 1\n"
 
@@ -86,8 +86,8 @@ def test_a_broken_option_keeps_its_quoted_blanks() -> None:
     assert shlex.split(" ".join(line.removeprefix("  Fix").strip() for line in lines[at:])) == shlex.split(change)
 
 
-def test_only_line_ends_break_a_command() -> None:
-    """A separator of Unicode in a word is none."""
+def test_only_line_ends_split_a_command() -> None:
+    """Unicode separators in a word do not."""
     blocks = summary_view(Summary("OK", Tone.GOOD, ("a",), fix=SuggestedFix("", command="vllm serve 'a\u2028b'")))
 
     assert len(plain(blocks).split("\n")) == len(
@@ -106,8 +106,8 @@ def test_only_line_ends_break_a_command() -> None:
         ("", ""),
     ],
 )
-def test_a_sentence_has_a_capital_but_a_name_stays(text: str, sentence: str) -> None:
-    """The full stop is added where none of any language is."""
+def test_a_sentence_is_capitalized_but_a_name_is_not(text: str, sentence: str) -> None:
+    """A full stop is added unless the sentence ends in one of any language."""
     assert sentence_of(text) == sentence
 
 

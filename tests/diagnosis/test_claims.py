@@ -239,7 +239,7 @@ def test_an_effect_is_attributed_only_if_nothing_else_differs() -> None:
 
 
 def test_lines_are_quoted_by_their_words() -> None:
-    """The first line that holds them, secrets and control characters gone; words that are nowhere are left out."""
+    """The first line with them, without secrets; missing words are skipped."""
     text = "one\nHF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz012345 weights \x1b[31m13.72\nweights again"
     result = judged(start(), text=text, quotes=["weights", "nowhere"])
 

@@ -30,7 +30,7 @@ def follow(name: str, *more: str) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_a_pipe_has_an_answer_at_every_pause_and_at_its_end() -> None:
-    """The line on standard error names place and phase; the one document on standard output is the last answer."""
+    """Standard error has place and phase; the document on standard output is the last."""
     lines = LOG.read_text("utf-8").splitlines(keepends=True)
     running = follow("-", "--format", "json")
     assert running.stdin is not None

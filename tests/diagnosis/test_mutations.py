@@ -133,7 +133,7 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
     ],
 )
 def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """No exception but the refusal of what is no text, none above a processor second, and a third still tell."""
+    """No exception except for binary data, at most a second each; a third are diagnosed."""
     chance = random.Random(SEED)  # noqa: S311 - repeatable, not secret
     shelf = catalog.load_catalog()
     told: Counter[str] = Counter()

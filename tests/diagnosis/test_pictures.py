@@ -214,7 +214,7 @@ def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
 
 
 def test_the_race_has_the_figures_of_the_log(race: Evidence) -> None:
-    """Free memory before and after, the difference, and budgets if the GPU is known."""
+    """Free memory before and after, the difference, and budgets for a known GPU."""
     shown = render.starts.free_memory(raced(race), race)
 
     assert re.search(r"freed during profiling +\+0\.45", shown.plain)
@@ -347,7 +347,7 @@ def coordinates(svg: str) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("number", range(8))
 def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
-    """Bars, hatches, whiskers and texts, of whatever does not fit on its card; half a pixel is a rounding."""
+    """Bars, hatches, whiskers and texts, also for excess memory; half a pixel is rounding."""
     svg = plans()[number]
     width, height = (float(v) for v in re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
 
@@ -492,7 +492,7 @@ def test_terms_are_distinguished_without_color() -> None:
 
 
 def test_layouts_are_compared_column_by_column() -> None:
-    """The recommended layout is solid, what does not fit is said, and what is not valid has no row."""
+    """The recommended layout is solid, one that does not fit is labelled, invalid ones absent."""
     svg = plan_pictures.layouts(LAID)
 
     for name in ("4 x TP 2", "TP 8", "2 x TP 2 · PP 2", "DP 8", "8 x 1 GPU", "as requested"):

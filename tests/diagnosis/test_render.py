@@ -659,7 +659,7 @@ def test_facts_are_a_table_and_ranks_another() -> None:
      ("4.0", None, ["not stated"]), ("9.0", "20.0", [])],
 )  # fmt: skip
 def test_the_remaining_memory_is_named_if_visible(free: str | None, in_use: str | None, rest: list[str]) -> None:
-    """From half a hundredth of a GiB; other processes only if the rest is known."""
+    """From half a hundredth of a GiB; other processes only with a known remainder."""
     captures = {"total_gib": "24.0", "tried_gib": "2.0", "free_gib": free, "in_use_gib": in_use}
     given = {name: value for name, value in captures.items() if value is not None}
     shown = answers.memory(made(root_cause=finding(captures=given))).plain

@@ -1,4 +1,4 @@
-"""Float against quantised: real reports judged as expected, intervals that hold, hostile and broken results refused."""
+"""Float and quantized accuracy compared: real reports, valid intervals, hostile input rejected."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def table(*rows: str, model: str = "m") -> EvaluationResults:
 
 
 def both(*rows: tuple[str, str], **asked: float) -> AccuracyComparison:
-    """Two tables judged: of each row first what the float model has."""
-    return accuracy.compare(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
+    """Two tables compared; each row begins with the float model's score."""
+    return accuracy.judge(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
 
 
 def only(found: AccuracyComparison) -> ScoreComparison:
@@ -91,7 +91,7 @@ def answered(lines: Sequence[str], *, model: str = "m", metric: str = "accuracy"
 
 
 def reviewed(*values: float, model: str = "m", asked: str = "", metric: str = "accuracy") -> EvaluationResults:
-    """Such a folder of answers that have these values."""
+    """A review folder with these answers."""
     lines = [review(number, value, asked=asked).replace("accuracy", metric) for number, value in enumerate(values)]
     return answered(lines, model=model, metric=metric)
 
@@ -100,7 +100,7 @@ def read(data: Any) -> EvaluationResults:
     return reports.read([ResultFile("", json.dumps(data).encode())], "report.json")
 
 
-# ---- what was expected before anything was read
+# ---- expectations written before the results were read
 
 
 def sides(pair: dict[str, Any], folder: Path) -> Iterator[EvaluationResults]:
@@ -115,7 +115,7 @@ def sides(pair: dict[str, Any], folder: Path) -> Iterator[EvaluationResults]:
 
 
 @pytest.mark.parametrize("pair", EXPECTED["pairs"], ids=lambda pair: pair["id"])
-def test_real_results_are_judged_as_expected(pair: dict[str, Any], tmp_path: Path) -> None:
+def test_real_results_have_their_expected_verdicts(pair: dict[str, Any], tmp_path: Path) -> None:
     """Verdict, differences, intervals, counts and doubts of results that real releases wrote."""
     found = accuracy.compare(*sides(pair, tmp_path))
 
@@ -159,7 +159,7 @@ def test_the_loss_of_the_document_is_real_and_too_much() -> None:
 
 
 @pytest.mark.parametrize("case", EXPECTED["unpaired"], ids=lambda case: str(case["counts"]))
-def test_intervals_of_two_shares_are_those_of_others(case: dict[str, Any]) -> None:
+def test_intervals_of_two_shares_match_references(case: dict[str, Any]) -> None:
     """Newcombe's own table, and statsmodels."""
     a, m, b, n = case["counts"]
     found = intervals.unpaired((a, m), (b, n), 0.95)
@@ -168,7 +168,7 @@ def test_intervals_of_two_shares_are_those_of_others(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", EXPECTED["paired"], ids=lambda case: str(case["counts"]))
-def test_intervals_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
+def test_intervals_of_pairs_match_references(case: dict[str, Any]) -> None:
     """A published example."""
     found = intervals.paired(PairedCounts(*case["counts"]), 0.95)
 
@@ -176,7 +176,7 @@ def test_intervals_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
-def test_paired_intervals_hold_as_often_as_they_say(shares: tuple[float, float, float]) -> None:
+def test_paired_intervals_have_their_nominal_coverage(shares: tuple[float, float, float]) -> None:
     """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95 %."""
     number, (both_right, alone, other) = 24, shares
     neither, truth, held = 1 - sum(shares), other - alone, 0.0
@@ -194,7 +194,7 @@ def test_paired_intervals_hold_as_often_as_they_say(shares: tuple[float, float, 
 
 
 def test_three_questions_have_an_interval_and_no_verdict() -> None:
-    """Also where both were right in all: nothing was seen, and little is known."""
+    """Even if both models answered all correctly."""
     found = both(("set acc part 3 1.0", "set acc part 3 1.0"))
     row = only(found)
 
@@ -214,7 +214,7 @@ def test_points_of_another_scale_have_no_interval() -> None:
     assert "answers have points" in row.reason
 
 
-# ---- what a difference means
+# ---- verdicts
 
 
 def test_a_small_loss_of_many_questions_is_kept() -> None:
@@ -224,8 +224,8 @@ def test_a_small_loss_of_many_questions_is_kept() -> None:
     assert (row.verdict, row.is_real_loss) == (Accuracy.KEPT, True)
 
 
-def test_a_real_loss_about_the_threshold_is_not_to_be_told() -> None:
-    """The interval excludes 0 and holds the threshold."""
+def test_a_loss_near_the_threshold_is_undecided() -> None:
+    """The interval excludes 0 and includes the threshold."""
     row = only(both(("set acc OVERALL 100000 0.8", "set acc OVERALL 100000 0.791")))
 
     assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, True)
@@ -234,8 +234,8 @@ def test_a_real_loss_about_the_threshold_is_not_to_be_told() -> None:
 
 
 @pytest.mark.parametrize(("loss", "verdict"), [(0.03, Accuracy.LOST), (0.002, Accuracy.KEPT)])
-def test_as_many_questions_as_were_said_do_tell(loss: float, verdict: Accuracy) -> None:
-    """With the number that is named, and the same difference, the verdict is known; with half of it, it is not."""
+def test_the_suggested_number_of_questions_decides(loss: float, verdict: Accuracy) -> None:
+    """With this number the same difference has a verdict, with half of it none."""
     few = only(both(("set acc OVERALL 500 0.8", f"set acc OVERALL 500 {0.8 - loss}")))
     assert few.needed_questions is not None
 
@@ -260,13 +260,13 @@ def test_the_threshold_and_the_confidence_are_the_callers() -> None:
     "asked",
     [{"threshold": -0.1}, {"threshold": math.nan}, {"threshold": "1 %"}, {"confidence": 1.0}, {"confidence": 95}],
 )
-def test_an_impossible_question_is_refused(asked: dict[str, Any]) -> None:
+def test_an_impossible_request_is_rejected(asked: dict[str, Any]) -> None:
     """In one line."""
     with pytest.raises(InputError, match="use a threshold from 0 to 1"):
         both(("s acc OVERALL 4 0.5", "s acc OVERALL 4 0.5"), **asked)
 
 
-def test_less_is_better_where_the_metric_says_so() -> None:
+def test_lower_is_better_for_some_metrics() -> None:
     """An error rate that rises is a loss."""
     told = [
         reviewed(*[0.0] * 60, metric="wer"),
@@ -277,16 +277,16 @@ def test_less_is_better_where_the_metric_says_so() -> None:
     assert accuracy.compare(told[1], told[0]).verdict is Accuracy.KEPT
 
 
-def test_a_metric_that_nobody_knows_has_no_better() -> None:
-    """A score may rise or fall for good: that is not guessed."""
+def test_an_unknown_metric_has_no_direction() -> None:
+    """Whether a higher score is better is not guessed."""
     row = only(both(("set strange OVERALL 100 0.9", "set strange OVERALL 100 0.2")))
 
     assert row.verdict is Accuracy.UNKNOWN
     assert row.difference == pytest.approx(-0.7)
 
 
-def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
-    """Each answer is there, and the interval with it; whether a higher value is not."""
+def test_answers_with_an_unknown_metric_have_no_verdict() -> None:
+    """Answers and interval are reported without a direction."""
     told = reviewed(*[float(n % 2) for n in range(99)], metric="strange")
     row = only(accuracy.compare(told, told))
 
@@ -296,22 +296,22 @@ def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
 
 
 def test_a_mean_without_its_answers_has_no_interval() -> None:
-    """ROUGE of a hundred answers may spread little or much."""
+    """The spread of ROUGE over a hundred answers is unknown."""
     row = only(both(("set Rouge-L-F OVERALL 100 0.61", "set Rouge-L-F OVERALL 100 0.42")))
 
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
     assert "reviews" in row.reason
 
 
-def test_a_score_that_is_no_share_of_its_questions_has_no_interval() -> None:
-    """0.6224 of 3 questions is no number of right answers: parts of answers were counted."""
+def test_a_score_that_is_not_a_share_has_no_interval() -> None:
+    """0.6224 of 3 questions is not a number of correct answers, so there are partial scores."""
     row = only(both(("set acc OVERALL 3 0.6224", "set acc OVERALL 3 0.5901")))
 
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
 
 
-def test_a_collapsed_subset_is_a_loss_though_the_whole_is_kept() -> None:
-    """One of twenty subjects fell from 0.9 to 0.1; the whole lost half a point."""
+def test_a_collapsed_subset_is_a_loss_even_if_the_total_is_kept() -> None:
+    """One of twenty subjects fell from 0.9 to 0.1, the total by half a point."""
     rows = [(f"set acc s{n} 5000 0.8", f"set acc s{n} 5000 0.8") for n in range(19)]
     found = both(*rows, ("set acc s19 600 0.9", "set acc s19 600 0.1"))
 
@@ -320,7 +320,7 @@ def test_a_collapsed_subset_is_a_loss_though_the_whole_is_kept() -> None:
     assert "s19" in found.reason
 
 
-def test_subsets_are_held_against_wider_intervals() -> None:
+def test_subsets_have_wider_intervals() -> None:
     """Of 40 subsets two would be worse by chance; none is called lost for it."""
     rows = [(f"set acc s{n} 200 0.8", f"set acc s{n} 200 {0.72 if n < 2 else 0.8}") for n in range(40)]
     alone = only(both(rows[0], confidence=0.95))
@@ -332,7 +332,7 @@ def test_subsets_are_held_against_wider_intervals() -> None:
     assert found.scores[1].verdict is Accuracy.UNKNOWN
 
 
-def test_several_data_sets_are_judged_each() -> None:
+def test_several_data_sets_are_compared_separately() -> None:
     """One loss is enough."""
     found = both(
         ("one acc OVERALL 9000 0.9", "one acc OVERALL 9000 0.9"),
@@ -346,8 +346,8 @@ def test_several_data_sets_are_judged_each() -> None:
 # ---- whether the two can be compared
 
 
-def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
-    """Forty of a thousand questions were lost and none won: unpaired that is not to be told."""
+def test_paired_answers_detect_smaller_losses() -> None:
+    """Forty of a thousand questions were lost, none won: without pairs this is undecided."""
     first, second = [1.0] * 700 + [0.0] * 300, [1.0] * 660 + [0.0] * 340
     found = accuracy.compare(reviewed(*first), reviewed(*second, model="m-awq"))
     apart = accuracy.compare(reviewed(*first), reviewed(*second, model="m-awq", asked="another prompt"))
@@ -357,7 +357,7 @@ def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
     assert "other-questions" in {doubt.id for doubt in apart.doubts}
 
 
-def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> None:
+def test_answers_of_only_one_model_leave_the_scores_to_compare() -> None:
     """A work folder with reviews on one side, a printed table on the other, in whichever order."""
     answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set acc OVERALL 40 0.5", model="q")
     for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
@@ -367,15 +367,15 @@ def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> 
         assert row.difference == pytest.approx(difference)
 
 
-def test_answers_are_matched_by_question_and_not_by_line() -> None:
-    """A server that answers at random times writes them in another order."""
+def test_answers_are_matched_by_question() -> None:
+    """A server with varying latency writes them in another order."""
     lines = [review(n, float(n % 3 > 0)) for n in range(90)]
     first, second = answered(lines), answered(lines[::-1], model="m-awq")
 
     assert only(accuracy.compare(first, second)).counts == PairedCounts(60, 0, 0, 30)
 
 
-def test_questions_that_one_of_them_lacks_widen_the_interval() -> None:
+def test_missing_questions_widen_the_interval() -> None:
     """A tenth of the questions missing may hide a loss of a tenth."""
     found = accuracy.compare(reviewed(*[1.0] * 5000), reviewed(*[1.0] * 4500, model="m-awq"))
     row = only(found)
@@ -387,8 +387,8 @@ def test_questions_that_one_of_them_lacks_widen_the_interval() -> None:
     assert "missing-questions" in {doubt.id for doubt in found.doubts}
 
 
-def test_different_numbers_of_questions_are_never_taken_for_the_same() -> None:
-    """1,000 first questions against all of them: what the rest would have come to is not known."""
+def test_different_numbers_of_questions_are_never_paired() -> None:
+    """1,000 first questions against all: the result of the others is unknown."""
     found = both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 1000 0.5"))
 
     assert found.verdict is Accuracy.UNKNOWN
@@ -396,7 +396,7 @@ def test_different_numbers_of_questions_are_never_taken_for_the_same() -> None:
 
 
 @pytest.mark.parametrize("score", ["-", "nan", "—", "622.4", "-0.2"])
-def test_a_score_that_is_none_is_unknown(score: str) -> None:
+def test_an_invalid_score_is_unknown(score: str) -> None:
     """Not a number, or none that a share can be."""
     row = only(both(("mmlu acc OVERALL 14042 0.6224", f"mmlu acc OVERALL 14042 {score}")))
 
@@ -411,7 +411,7 @@ def test_a_report_without_questions_is_unknown() -> None:
     assert "no question" in row.reason
 
 
-def test_nothing_in_common_is_refused() -> None:
+def test_results_without_common_data_sets_are_rejected() -> None:
     """Other data sets, and other metrics of one data set, in a line that names them."""
     for other in ("ceval acc OVERALL 10 0.5", "mmlu f1 OVERALL 10 0.5"):
         with pytest.raises(InputError, match=r"nothing to compare: the float results are of mmlu \(accuracy\)"):
@@ -421,7 +421,7 @@ def test_nothing_in_common_is_refused() -> None:
         accuracy.compare(many, table("mmlu acc OVERALL 10 0.5", model="q"))
 
 
-def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
+def test_a_missing_data_set_prevents_a_pass() -> None:
     """A data set that was not evaluated again is named."""
     found = accuracy.compare(
         table("one acc OVERALL 90000 0.9", "two acc OVERALL 90000 0.9"), table("one acc OVERALL 90000 0.9", model="q")
@@ -431,8 +431,8 @@ def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
     assert found.not_compared == ("two, accuracy: only in the float results",)
 
 
-def test_the_same_model_or_the_same_results_raise_a_doubt() -> None:
-    """The quantised server was never asked, or one report was copied."""
+def test_equal_models_or_results_raise_a_doubt() -> None:
+    """The quantized server may not have been queried, or a report was copied."""
     rows = ("mmlu acc OVERALL 90000 0.6224", "mmlu acc OVERALL 90000 0.6220")
     other = accuracy.compare(table(rows[0]), table(rows[1]))
     same = accuracy.compare(table(rows[0]), table(rows[0]))
@@ -443,14 +443,14 @@ def test_the_same_model_or_the_same_results_raise_a_doubt() -> None:
 
 
 def test_swapped_results_raise_a_doubt() -> None:
-    """A name that says quantised stands where the float model's should."""
+    """A name with "quantized" is in the float model's place."""
     first, second = table("s acc OVERALL 10 0.5", model="qwen3_awq"), table("s acc OVERALL 10 0.5", model="qwen3")
 
     assert [doubt.id for doubt in accuracy.compare(first, second).doubts] == ["swapped"]
     assert [doubt.id for doubt in accuracy.compare(second, first).doubts] == []
 
 
-def test_several_answers_to_a_question_are_refused() -> None:
+def test_several_answers_to_a_question_are_rejected() -> None:
     """They are not independent: an interval of them would be too narrow."""
     lines = "\n".join(review(n // 3, float(n % 3 > 0)) for n in range(30))
     for file in (
@@ -465,8 +465,8 @@ def test_several_answers_to_a_question_are_refused() -> None:
 # ---- reports of every form
 
 
-def test_reviews_that_do_not_come_to_their_score_are_left_aside() -> None:
-    """A metric that is no mean over answers, or answers of another run."""
+def test_reviews_that_contradict_their_score_are_ignored() -> None:
+    """A metric other than a mean, or answers of another run."""
     lines = "\n".join(review(n, 1.0) for n in range(20))
     found = reports.read(
         [
@@ -480,8 +480,8 @@ def test_reviews_that_do_not_come_to_their_score_are_left_aside() -> None:
     assert [doubt.id for doubt in found.doubts] == ["answers-apart"]
 
 
-def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
-    """A second metric, which they do not name, keeps its score; so does one of which some answers are missing."""
+def test_reviews_are_used_for_their_metrics() -> None:
+    """Other metrics, and those with missing answers, keep the score."""
     data = report()
     data["metrics"].append({**data["metrics"][0], "name": "mean_f1"})
     lines = [review(n, float(n < 15)) for n in range(20)]
@@ -494,8 +494,8 @@ def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
         assert [each.answers is not None for each in found.scores] == answered
 
 
-def test_a_weighted_score_is_no_share_of_its_questions() -> None:
-    """A mean over categories hides how many questions were right: no interval is made of it."""
+def test_a_weighted_score_is_not_a_share() -> None:
+    """A mean over categories hides the number of correct answers, so there is no interval."""
     data = report()
     data["metrics"][0]["categories"][0]["subsets"] += [{"name": "other", "score": 0.2, "num": 100}]
     data["metrics"][0] |= {"score": 0.475, "num": 120}
@@ -504,8 +504,8 @@ def test_a_weighted_score_is_no_share_of_its_questions() -> None:
     assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
 
 
-def test_diagnostics_and_sums_of_subsets_are_no_scores() -> None:
-    """What EvalScope 1.14 marks as such is neither judged nor counted twice."""
+def test_diagnostics_and_totals_of_subsets_are_not_scores() -> None:
+    """Marked by EvalScope 1.14, they are neither compared nor counted twice."""
     data = json.loads((ROOT / "evalscope-1.14.1/float/reports/tiny/general_mcq.json").read_text("utf-8"))
     metric = data["metrics"][0]
     tokens = {**metric, "identity": {"name": "tokens", "aggregation": "mean", "dimensions": {}}}
@@ -519,8 +519,8 @@ def test_diagnostics_and_sums_of_subsets_are_no_scores() -> None:
     ]
 
 
-def test_failed_requests_are_told() -> None:
-    """A report says how many of its questions came to nothing."""
+def test_failed_requests_are_reported() -> None:
+    """The report has the number of questions without an answer."""
     found = read(report(execution_summary={"requested": 20, "succeeded": 17, "errored": 3, "incomplete": True}))
 
     assert [doubt.id for doubt in found.doubts] == ["incomplete"]
@@ -529,15 +529,15 @@ def test_failed_requests_are_told() -> None:
     assert found.doubts[0].text.startswith("One request failed, and its question")
 
 
-def test_a_table_is_found_in_a_log_with_colours() -> None:
-    """As EvalScope prints it: behind a line of its logger, in a frame, among other lines."""
+def test_a_table_is_found_in_a_colored_log() -> None:
+    """As EvalScope prints it: after a logger's line, in a frame, among other lines."""
     text = "\x1b[32mINFO\x1b[0m: Overall report table: \n" + (ROOT / "evalscope-1.14.1/float.txt").read_text("utf-8")
     text += "\n\x1b[0m2026-01-01 - INFO: Output directory | outputs | 3 | 4 | 5 | 6 | 7 | 8\n"
 
     assert len(reports.read([ResultFile("", text.encode())], "log").scores) == 16
 
 
-def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
+def test_a_table_of_two_models_or_two_runs_is_rejected() -> None:
     """The document's two tables in one file would be compared with themselves."""
     row = "| {} | mmlu | mean_acc | OVERALL | 14042 | {} |\n"
     for lines, said in (
@@ -549,8 +549,8 @@ def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tsv", "xlsx"])
-def test_vlmevalkits_answers_are_compared_one_by_one(kind: str) -> None:
-    """60 questions with a column `hit`, as a table of text and as a workbook."""
+def test_answers_of_vlmevalkit_are_paired(kind: str) -> None:
+    """60 questions with a column `hit`, as text and as a workbook."""
     first, second = (
         results.read(ROOT / f"vlmevalkit/{side}/{model}_MMStar_exact_matching_result.{kind}")
         for side, model in (("float", "vl"), ("quantised", "vl-awq"))
@@ -559,8 +559,8 @@ def test_vlmevalkits_answers_are_compared_one_by_one(kind: str) -> None:
     assert accuracy.compare(first, second).scores[0].counts == PairedCounts(19, 19, 13, 9)
 
 
-def test_a_part_of_the_questions_is_told() -> None:
-    """`limit` takes the first ones of a data set; settings that cannot be read say nothing."""
+def test_a_partial_data_set_is_reported() -> None:
+    """`limit` selects the first questions; unreadable settings are ignored."""
     files = [ResultFile("reports/m/set.json", json.dumps(report()).encode())]
     config = b"limit: 20\nrepeats: many\ngeneration_config:\n  temperature: 0.0\n"
     found = reports.read([*files, ResultFile("configs/task_config.yaml", config)], "w")
@@ -571,8 +571,8 @@ def test_a_part_of_the_questions_is_told() -> None:
         assert reports.read([*files, ResultFile("configs/task_config.yaml", broken)], "w").temperature is None
 
 
-def test_answers_asked_at_another_temperature_are_told() -> None:
-    """Neither may be sampled; the one whose settings say nothing is called unknown."""
+def test_different_temperatures_are_reported() -> None:
+    """Neither model may be sampled; missing settings are reported as unknown."""
     told = [
         reports.read(
             [
@@ -588,7 +588,7 @@ def test_answers_asked_at_another_temperature_are_told() -> None:
     assert "temperature unknown and 0.7" in accuracy.compare(read(report()), told[1]).doubts[0].text
 
 
-def test_subsets_of_one_name_are_told_apart_by_their_category() -> None:
+def test_subsets_of_one_name_are_distinguished_by_their_category() -> None:
     """Two categories may have a subset `test` each."""
     data = report()
     subsets = [{"name": "test", "score": 0.5, "num": 10}]
@@ -598,16 +598,16 @@ def test_subsets_of_one_name_are_told_apart_by_their_category() -> None:
     assert [each.subset for each in read(data).scores] == [None, "test", "test (art)"]
 
 
-def test_a_table_without_numbers_shows_scores_and_judges_none() -> None:
-    """Subsets alone, and not how many questions they have: no whole is made of them."""
+def test_a_table_without_counts_has_scores_and_no_verdict() -> None:
+    """Without the numbers of questions, subsets have no total."""
     found = both(("set acc one - 0.5", "set acc one - 0.4"), ("set acc two - 0.5", "set acc two - 0.4"))
 
     assert found.verdict is Accuracy.UNKNOWN
     assert [row.difference for row in found.scores] == [None, pytest.approx(-0.1), pytest.approx(-0.1)]
 
 
-def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None:
-    """As EvalScope marks it, whatever else fell; where the two mark different ones, nothing is decided."""
+def test_the_primary_metric_of_a_data_set_decides() -> None:
+    """As marked by EvalScope; if the two marks differ, there is no verdict."""
     data = json.loads((ROOT / "evalscope-1.14.1/float/reports/tiny/general_mcq.json").read_text("utf-8"))
     other = json.loads(json.dumps(data["metrics"][0]).replace("accuracy", "pass"))
     other["identity"]["aggregation"] = "official"
@@ -622,16 +622,16 @@ def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None
     assert "no data set has its main score" in accuracy.compare(read(data), read(swapped)).reason
 
 
-def test_a_difference_on_the_threshold_needs_no_number() -> None:
-    """However many are asked, what lies on the line is not to be told."""
+def test_a_difference_at_the_threshold_has_no_required_number() -> None:
+    """No number of questions decides it."""
     assert only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"))).needed_questions is None
     assert (
         only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"), threshold=0.0100001)).needed_questions is None
     )
 
 
-def test_one_question_is_no_questions() -> None:
-    """A number of one has words of its own, in the verdict and in what is to be known."""
+def test_a_single_question_is_in_the_singular() -> None:
+    """In the verdict and in the required number."""
     found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
     apart = accuracy.compare(reviewed(1, 0, 1), reviewed(1, 0))
 
@@ -643,8 +643,8 @@ def test_one_question_is_no_questions() -> None:
 # ---- folders
 
 
-def test_a_work_folder_is_read_whichever_part_is_named() -> None:
-    """The folder, one model's reports, or a report: the answers are found from each."""
+def test_a_work_folder_is_read_from_each_of_its_parts() -> None:
+    """Answers are found from the folder, one model's reports, or a report."""
     root = ROOT / "evalscope-1.1.0/float"
     whole = results.read(root)
     assert whole.scores[0].answers is not None
@@ -654,7 +654,7 @@ def test_a_work_folder_is_read_whichever_part_is_named() -> None:
         assert (found.scores, found.model, found.temperature) == (whole.scores, "tiny", 0.0)
 
 
-def test_a_folder_of_several_runs_or_models_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_several_runs_or_models_is_rejected(tmp_path: Path) -> None:
     """They are named, so that one can be chosen."""
     shutil.copytree(ROOT / "evalscope-1.1.0/float", tmp_path / "20260101")
     assert results.read(tmp_path).model == "tiny"
@@ -669,7 +669,7 @@ def test_a_folder_of_several_runs_or_models_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_copied_reports_is_read(tmp_path: Path) -> None:
-    """What was copied out of a work folder tells its scores."""
+    """Copied reports have their scores."""
     whole = ROOT / "evalscope-1.1.0/quantised"
     (report,) = (whole / "reports").rglob("*.json")
     shutil.copy(report, tmp_path / "mmlu.json")
@@ -678,14 +678,14 @@ def test_a_folder_of_copied_reports_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("")])
-def test_a_place_without_results_is_refused(make: Callable[[Path], object], tmp_path: Path) -> None:
-    """Nothing there, an empty folder, an empty file: a line that says what to name."""
+def test_a_place_without_results_is_rejected(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """A missing path, an empty folder or file: one line with the expected input."""
     make(tmp_path / "it")
     with pytest.raises(InputError, match=r"it: (no such file|contains no results|is empty).*; use "):
         results.read(tmp_path / "it")
 
 
-def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_special_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device is not opened, an unreadable file named, and a folder without end not walked."""
     with pytest.raises(InputError, match="/dev/null: is not a regular file"):
         results.read(Path("/dev/null"))
@@ -702,7 +702,7 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pyte
                 results.read(tmp_path / "run")
 
 
-def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_last_part() -> None:
+def test_names_of_vlmevalkit_are_split_by_the_folder_or_the_last_part() -> None:
     """Both parts may have underscores."""
     named = vlmeval_reports.named
 
@@ -710,7 +710,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_last_part() -> N
     assert named("my_vl_MMStar_exact_matching_result.tsv") == ("my_vl", "MMStar")
 
 
-# ---- what is broken or hostile
+# ---- damaged or hostile input
 
 
 @in_one_test(
@@ -736,16 +736,16 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_last_part() -> N
         ("r.jsonl", b'{"index": 0, \n' + review(1, 1.0).encode(), "line 1: invalid JSON"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> None:
-    """Where, what is wrong, what to do."""
+def test_unreadable_input_is_one_line(name: str, raw: bytes, said: str) -> None:
+    """Place, error and fix."""
     with pytest.raises(InputError, match=said) as raised:
         reports.read([ResultFile(name, raw)], "it")
 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
 
 
-def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In MiB, whatever it holds; a file that just reaches it is read."""
+def test_a_file_above_the_limit_is_rejected_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In MiB, for any content; a file of exactly this size is read."""
     raw = json.dumps(report()).encode()
     monkeypatch.setattr(reports, "MAX_BYTES", 2 * 2**20)
 
@@ -754,16 +754,16 @@ def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.M
         reports.read([ResultFile("", raw.ljust(2 * 2**20 + 1))], "it")
 
 
-def test_reviews_that_went_over_windows_are_read() -> None:
-    """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
+def test_reviews_edited_on_windows_are_read() -> None:
+    """Lines end with CRLF, and questions may contain Unicode line separators."""
     line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
     found = answered([line, review(2, 0.0)], end="\r\n")
 
     assert [len(each.answers or ()) for each in found.scores] == [2]
 
 
-def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what is left out nobody could say whether it was lost."""
+def test_too_many_scores_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A skipped one could be a loss."""
     subsets = [{"name": f"s{n}", "score": 0.5, "num": 4} for n in range(9)]
     metric = {"name": "mean_acc", "num": 36, "score": 0.5, "categories": [{"name": ["default"], "subsets": subsets}]}
     monkeypatch.setattr(evalscope_reports, "_MAX_SUBSETS", 8)
@@ -773,15 +773,15 @@ def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) 
         reports.read([ResultFile("m_MMStar_result.csv", b"," * 20_000)], "it")
 
 
-def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_table_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """After so many rows no more are read."""
     monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
     with pytest.raises(InputError, match="more than 3 rows; use the JSON reports"):
         reports.read([ResultFile("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
 
 
-def test_numbers_beyond_reason_are_unknown() -> None:
-    """Of questions and of scores: no overflow, and no answer made of them."""
+def test_absurd_numbers_are_unknown() -> None:
+    """Numbers of questions and scores: no overflow, and no verdict."""
     for number, score in (
         (1e300, 0.5),
         (-3, 0.5),
@@ -799,7 +799,7 @@ def test_numbers_beyond_reason_are_unknown() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["", "a.json", "a.jsonl", "a.csv", "a.xlsx", "a.txt", "c.yaml"]))
-def test_any_bytes_are_read_or_refused(raw: bytes, name: str) -> None:
+def test_any_bytes_are_read_or_rejected(raw: bytes, name: str) -> None:
     """Never anything but a result or one line."""
     with contextlib.suppress(InputError):
         reports.read([ResultFile(name, raw)], "it")
@@ -819,15 +819,15 @@ _JSON = st.recursive(
 
 @settings(max_examples=40, deadline=None)
 @given(_JSON, _JSON)
-def test_reports_of_any_content_are_judged_or_refused(metric: Any, other: Any) -> None:
-    """Whatever stands in a report's fields."""
+def test_reports_with_any_content_are_compared_or_rejected(metric: Any, other: Any) -> None:
+    """For any value of a report's fields."""
     with contextlib.suppress(InputError):
         first, second = (read(report(metrics=[each], model_name=name)) for each, name in ((metric, "m"), (other, "q")))
         assert render.accuracy.shown(accuracy.compare(first, second)).plain
 
 
-def test_names_of_a_report_are_no_markup_and_no_secret() -> None:
-    """What a report calls its model is shown as text, and a key in it is replaced."""
+def test_names_in_a_report_are_escaped_and_redacted() -> None:
+    """The model's name is shown as text, and a key in it is replaced."""
     name = "<script>alert(1)</script>\x1b[31m"
     token = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
     found = accuracy.compare(
@@ -851,7 +851,7 @@ def document() -> AccuracyComparison:
     return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
 
 
-def test_answers_that_only_one_model_has_right_are_counted() -> None:
+def test_answers_that_only_one_model_has_correct_are_counted() -> None:
     """Two hundred questions lost, and none won."""
     found = accuracy.compare(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
     text = " ".join(render.accuracy.shown(found).plain.split())
@@ -859,8 +859,8 @@ def test_answers_that_only_one_model_has_right_are_counted() -> None:
     assert "of 200 questions 200 were answered correctly only by the float model, 0 only by the quantised one" in text
 
 
-def test_a_notebook_shows_verdict_table_and_doubts(document: AccuracyComparison) -> None:
-    """All of it in text as well."""
+def test_a_notebook_has_verdict_table_and_doubts(document: AccuracyComparison) -> None:
+    """And the same in text."""
     page = render.accuracy.shown(document)
 
     for said in ("lost", "0.6224", "0.5901", "-0.0323", "14,042"):
@@ -869,8 +869,8 @@ def test_a_notebook_shows_verdict_table_and_doubts(document: AccuracyComparison)
     assert "-0.0437 to -0.0209" in page.plain
 
 
-def test_of_many_rows_those_that_matter_are_shown() -> None:
-    """Of 60 subsets the lost one is among the shown, and the rest is counted."""
+def test_of_many_rows_the_relevant_ones_are_shown() -> None:
+    """Of 60 subsets the lost one is shown, and the others are counted."""
     rows = [(f"set acc s{n} 500 0.8", f"set acc s{n} 500 {0.2 if n == 57 else 0.8}") for n in range(60)]
     text = render.accuracy.shown(both(*rows)).plain
 
@@ -882,7 +882,7 @@ def test_of_many_rows_those_that_matter_are_shown() -> None:
     )
 
 
-def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
+def test_skipped_data_sets_are_listed_up_to_a_limit() -> None:
     """Thirty data sets that were not evaluated again."""
     rows = [f"set{n} acc OVERALL 9 0.8" for n in range(31)]
     text = render.accuracy.shown(accuracy.compare(table(*rows), table(rows[0], model="q"))).plain
@@ -895,7 +895,7 @@ def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
 
 
 def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--format json`, held against the schema that is published."""
+    """`--format json`, validated with the published schema."""
     jsonschema = pytest.importorskip("jsonschema")
     sides = [str(ROOT / f"evalscope-1.14.1/{side}") for side in ("float", "quantised")]
     status, out, err = run(capsys, "edge10", "compare", *sides, "--format", "json")
@@ -906,7 +906,7 @@ def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFix
     jsonschema.validate(json.loads(out), schema)
 
 
-def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_exit_status_is_the_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """0 kept, 1 lost or unknown, 2 what cannot be compared."""
     row = "| {} | mmlu | mean_acc | OVERALL | {} | {} |\n"
     for name, model, number, score in (
@@ -928,7 +928,7 @@ def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.slow
-def test_a_giant_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_huge_file_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     """More than 64 MiB in one file: a line, little time and little memory."""
     path = tmp_path / "giant.json"
     with path.open("wb") as file:
@@ -948,8 +948,8 @@ def book(sheet: str, compressed: int = zipfile.ZIP_STORED) -> bytes:
     return raw.getvalue()
 
 
-def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of it is expanded, and no part is unpacked beyond its bound."""
+def test_a_hostile_workbook_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entities are not expanded, and no part is unpacked beyond its limit."""
     bomb = '<!DOCTYPE a [<!ENTITY b "cccc"><!ENTITY d "&b;&b;&b;">]><sheetData><row><c><v>&d;</v></c></row></sheetData>'
     with pytest.raises(InputError, match="has a document type declaration"):
         list(workbooks.rows(book(bomb), "it.xlsx"))
@@ -958,8 +958,8 @@ def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.
         list(workbooks.rows(book(" " * 20_000, zipfile.ZIP_DEFLATED), "it.xlsx"))
 
 
-def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are counted while it is read, with those that a row leaves out before its last."""
+def test_a_workbook_of_too_many_cells_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skipped cells before the last one of a row count too."""
     monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
     with pytest.raises(InputError, match="has more than 3 cells"):
         list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
@@ -969,8 +969,8 @@ def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch
         list(workbooks.rows(book("<sheetData>" + "<a/>" * 40 + "</sheetData>"), "it.xlsx"))
 
 
-def test_a_damaged_or_encrypted_workbook_is_refused() -> None:
-    """In one line, whatever the library of archives raises."""
+def test_a_damaged_or_encrypted_workbook_is_rejected() -> None:
+    """In one line, for any error of the archive library."""
     packed = bytearray(book("<sheetData>" + "<row/>" * 200 + "</sheetData>", zipfile.ZIP_DEFLATED))
     start = packed.index(b"sheet1.xml") + len(b"sheet1.xml")
     packed[start : start + 8] = b"\xff" * 8
@@ -982,8 +982,8 @@ def test_a_damaged_or_encrypted_workbook_is_refused() -> None:
             list(workbooks.rows(bytes(raw), "it.xlsx"))
 
 
-def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
-    """Empty cells are left out of the file, and texts may stand in place."""
+def test_cells_of_a_workbook_have_the_place_of_their_name() -> None:
+    """Empty cells are missing in the file, and texts may be inline."""
     first = '<row r="1"><c r="B1" t="inlineStr"><is><t>hit</t></is></c></row>'
     second = '<row><c><v>1</v></c><c r="AA2"><v>2</v></c></row>'
     found = list(workbooks.rows(book(f"<sheetData>{first}{second}</sheetData>"), "it.xlsx"))

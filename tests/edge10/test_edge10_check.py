@@ -54,7 +54,7 @@ def _asked(row: Mapping[str, Any]) -> ExpectedArtefact:
 
 
 def _judged(paths: dict[str, int | None], name: str, row: Mapping[str, Any]) -> CheckedFolder:
-    """A tree with what was done to it, checked."""
+    """The check of a tree after this change."""
     removed = [re.compile(each) for each in row.get("remove", ())]
     renamed = {re.compile(old): new for old, new in row.get("rename", {}).items()}
     held: dict[str, int | None] = {}
@@ -88,8 +88,8 @@ def _found(checked: CheckedFolder) -> list[list[str | None]]:
 @pytest.mark.parametrize(
     ("name", "kind", "dies", "lengths"), [("llm-1die", "llm", 1, (1, 8)), ("vlm-4die", "vlm", 4, (1, 8, 96))]
 )
-def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tuple[int, ...]) -> None:
-    """The listings of what a compile writes are whole, and are known for what they are."""
+def test_trees_of_the_guide_pass(name: str, kind: str, dies: int, lengths: tuple[int, ...]) -> None:
+    """Listings of a compile's output are complete and recognized."""
     found = artefacts.check(ScannedFolder(_document(name), Contents()), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == []
@@ -97,8 +97,8 @@ def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tu
 
 
 @in_one_test("row", _named(_rows("damages")))
-def test_damage_of_a_document_s_tree_is_named(row: dict[str, Any]) -> None:
-    """Exactly what was written down beforehand is found, and nothing else."""
+def test_damage_of_a_guides_tree_is_named(row: dict[str, Any]) -> None:
+    """Exactly the predicted findings."""
     document = _document(row["of"])
     found = _judged({each.path: each.bytes for each in document.files if each.kind == "file"}, document.name, row)
 
@@ -129,8 +129,8 @@ def _is_made(each: TreeFile, phases: list[str]) -> bool:
 
 
 @in_one_test("row", _named(_rows("trees")))
-def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any]) -> None:
-    """Other models, dies, lengths and damages than the document's are judged alike."""
+def test_a_tree_with_other_settings_has_its_predicted_findings(row: dict[str, Any]) -> None:
+    """Other models, dies, lengths and damage than the guide's follow the same rules."""
     found = _judged(_made(row), row["name"], row)
 
     assert _found(found) == sorted(row["finds"], key=str)
@@ -138,8 +138,8 @@ def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any])
 
 
 @in_one_test("row", _named(_rows("listings")))
-def test_listing_is_read_whatever_printed_it(row: dict[str, Any]) -> None:
-    """The same files and sizes come out of every program's words."""
+def test_a_listing_of_any_program_is_read(row: dict[str, Any]) -> None:
+    """Each program's output has the same files and sizes."""
     found = listings.read(row["text"], "listing")
     above = "1die/" if found.name == "1die" else ""
 
@@ -195,7 +195,7 @@ def _tensors(kind: str, *, is_packed: bool) -> list[Tensors]:
 
 
 def _checkpoint(folder: Path, kind: str, row: Mapping[str, Any], *, is_packed: bool) -> Path:
-    """A whole checkpoint with what was done to it."""
+    """A complete checkpoint after this change."""
     folder.mkdir()
     config: dict[str, Any] = {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2,
@@ -253,7 +253,7 @@ def _given(folder: Path) -> ScannedFolder:
 
 
 @pytest.mark.parametrize("row", _named(_rows("checkpoints")))
-def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_a_checkpoint_has_its_predicted_findings(tmp_path: Path, row: dict[str, Any]) -> None:
     """A whole checkpoint passes; each damage is named, and nothing else."""
     kind = "llm" if row["of"] == "float" else row["of"]
     folder = _checkpoint(tmp_path / QUANTISED[row["of"]], kind, row, is_packed=row["of"] != "float")
@@ -299,8 +299,8 @@ def _ids(text: str) -> list[str]:
     return [each["id"] for each in json.loads(text)["findings"]]
 
 
-def test_folder_and_listing_tell_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A tree on the disk and what `ls -lR` prints of it are judged alike."""
+def test_a_folder_and_its_listing_have_the_same_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tree on disk and the output of `ls -lR`."""
     root = _tree(tmp_path)
     (root / "4die" / "batch_1" / "common_die2.params").unlink()
     status, out, _ = run(capsys, "edge10", "check", str(root), "--format", "json")
@@ -314,8 +314,8 @@ def test_folder_and_listing_tell_the_same(tmp_path: Path, capsys: pytest.Capture
     assert json.loads(out)["findings"][0]["path"] == "4die/batch_1/common_die2.params"
 
 
-def test_document_has_the_form_of_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `--format json` prints is what the generated schema says."""
+def test_the_document_matches_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--format json` is valid for the generated schema."""
     jsonschema = pytest.importorskip("jsonschema")
     root = _tree(tmp_path)
     (root / "4die" / "tokenizer.json").unlink()
@@ -324,8 +324,8 @@ def test_document_has_the_form_of_its_schema(tmp_path: Path, capsys: pytest.Capt
     jsonschema.validate(json.loads(out), json.loads((ROOT / "catalog" / "schema" / "edge10-check.json").read_text()))
 
 
-def test_job_says_what_a_tree_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Dies and lengths of a job are held against the tree."""
+def test_a_job_defines_the_expected_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its dies and lengths are compared with the tree."""
     job = tmp_path / "job.yaml"
     job.write_text("model: Qwen/Qwen3-1.7B\ndies: 2\nprefill: 8\n")
     root = _tree(tmp_path, "llm-1die")
@@ -335,8 +335,8 @@ def test_job_says_what_a_tree_should_be(tmp_path: Path, capsys: pytest.CaptureFi
     assert (status, _ids(out)) == (1, ["edge10.tree_dies_contradict"])
 
 
-def test_one_file_is_no_files() -> None:
-    """A folder in which a single file belongs is told in words of its own."""
+def test_a_single_file_is_in_the_singular() -> None:
+    """A folder that should contain one file has its own sentence."""
     files = tuple(ListedFile(path, None) for path in _made({"kind": "llm", "dies": 1, "lengths": {}, "name": "m"}))
     gone = [each for each in files if not each.path.startswith("1die/batch_1/")]
     found = artefacts.check(
@@ -358,8 +358,8 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_is_no_listing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
-    """Exit status 2 and one line that says what to give instead."""
+def test_input_that_is_not_a_listing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Exit status 2, with the expected input."""
     text, said = BAD[what]
     (tmp_path / "given").write_text(text)
 
@@ -369,7 +369,7 @@ def test_what_is_no_listing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert said in err
 
 
-def test_folder_that_is_none_or_empty_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_or_empty_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A path that is not there, and a folder without a file, are named."""
     for name, said in ((tmp_path / "gone", "gone"), (tmp_path, "is empty")):
         status, out, err = run(capsys, "edge10", "check", str(name))
@@ -405,8 +405,8 @@ def test_secret_in_a_name_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFix
         assert "alice:[secret-" in out
 
 
-def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies there is neither there nor missing."""
+def test_an_unreadable_folder_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are neither present nor missing."""
     root = _tree(tmp_path)
     scan = os.scandir
 
@@ -421,8 +421,8 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
     assert _found(found) == [["edge10.tree_unread", "4die/batch_1/seqlen_8"]]
 
 
-def test_links_lead_in_no_circle(tmp_path: Path) -> None:
-    """A folder that is a link is not followed; a file that is one is the file; one to nothing is told."""
+def test_links_cause_no_cycle(tmp_path: Path) -> None:
+    """Linked folders are skipped, linked files are read, broken links are reported."""
     root = _tree(tmp_path, "llm-1die")
     (root / "1die" / "again").symlink_to(root)
     (root / "1die" / "nothing.so").symlink_to(root / "gone")
@@ -436,8 +436,8 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     assert {each.source for each in found.findings} == {"error message of the file system"}
 
 
-def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
-    """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
+def test_the_guide_is_the_source_only_of_its_own_facts() -> None:
+    """Of a compiled model's files; the loader's sources are those of its behavior."""
     facts = catalog.toolchain()
     notes = findings.FolderNotes(facts.source)
     for name in ("edge10.tree_file_missing", "edge10.checkpoint_bits", "edge10.checkpoint_shard_missing"):
@@ -448,10 +448,10 @@ def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
     assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
 
 
-def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
+def test_options_for_compiled_models_are_unknown_for_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An option that says nothing there is named, and no pass."""
+    """An option without effect is named, and the result is not a pass."""
     root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
 
     status, out, _ = run(capsys, "edge10", "check", str(root), "--dies", "4", "--lengths", "1,8", "--format", "json")
@@ -463,16 +463,16 @@ def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
     ]
 
 
-def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder beyond the bound is no whole listing, and no file of it is called missing."""
+def test_too_many_files_are_reported_and_none_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder above the limit is incomplete, so no file of it is called missing."""
     monkeypatch.setattr(folders, "MAX_FILES", 20)
     found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), ExpectedArtefact())
 
     assert _found(found) == [["edge10.tree_cut", None]]
 
 
-def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is beyond the bounds is not read, and the listing is said to be cut."""
+def test_a_listing_of_too_many_lines_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further lines are not read, and the listing is reported as truncated."""
     text = "4die\n" + "".join(f"├── llm_die{number}.params\n" for number in range(3_000))
     monkeypatch.setattr(listings, "MAX_FILES", 1_000)
     few = listings.read(text, "many")

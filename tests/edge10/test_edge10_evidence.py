@@ -1,4 +1,4 @@
-"""A job for an Edge10 chip as a whole: what there is of it is found, judged together, and told; nothing else is."""
+"""An Edge10 job as a whole: its parts are found, checked together and reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def made(folder: Path, description: str = JOB) -> JobReport:
     folder.mkdir()
     (folder / "job.yaml").write_text(description)
     told = rb.edge10_evidence.read(str(folder))
-    (folder / "job.yaml").unlink()  # the made one says everything
+    (folder / "job.yaml").unlink()  # the complete one
     rb.edge10_evidence.write(rb.edge10_evidence.made(told), str(folder), apply=True)
     return rb.edge10_evidence.read(str(folder))
 
@@ -47,17 +47,17 @@ def results(folder: Path, **scores: float) -> str:
     return ",".join(str(folder / f"{name}.txt") for name in scores)
 
 
-def test_the_recorded_job_is_judged_without_a_runbook() -> None:
-    """By all that is found in it: each part tells something wrong, and the verdict names all of it."""
-    judged = cases.verdict(sources.load(CASE))
+def test_the_recorded_job_has_its_verdict_without_a_runbook() -> None:
+    """Each part found has a problem, and the verdict names all of them."""
+    judged = cases.judge(sources.load(CASE))
 
     assert (judged.verdict, judged.case) == (Verdict.PASS, CASE)
     for name in sources.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job
         assert name in judged.reason
 
 
-def test_what_is_not_found_any_more_fails_the_recorded_job(tmp_path: Path) -> None:
-    """A named part takes the place of the case's own: the verdict says what is missing then."""
+def test_a_missing_expected_problem_fails_the_recorded_job(tmp_path: Path) -> None:
+    """A given part replaces the case's own, and the verdict names the missing problem."""
     told = rb.edge10_evidence.read(CASE, results=results(tmp_path, base=0.6224, four=0.6220))
     judged = rb.edge10_evidence.verdict(told)
 
@@ -65,8 +65,8 @@ def test_what_is_not_found_any_more_fails_the_recorded_job(tmp_path: Path) -> No
     assert "finding edge10.accuracy_lost: expected, not found" in judged.reason
 
 
-def test_made_files_are_a_job_with_nothing_wrong(tmp_path: Path) -> None:
-    """Their scripts are found by themselves, and judged together; what is not there is said in its place."""
+def test_generated_files_are_a_job_without_problems(tmp_path: Path) -> None:
+    """Their scripts are found and checked together; missing parts are named."""
     told = made(tmp_path / "a job")
     judged = rb.edge10_evidence.verdict(told)
 
@@ -103,10 +103,10 @@ def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_runbook_takes_a_job_s_folder_at_the_command_line(
+def test_the_runbook_accepts_a_job_folder_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the page says, by its name in the folder where one is: it holds no log, and is refused by nobody for that."""
+    """By its name in the working folder, even without a log."""
     made(tmp_path / "my-job")
     monkeypatch.chdir(tmp_path)
     status, out, err = run(capsys, "run", "edge10-toolchain", "-p", "evidence", "my-job", "--no-history")
@@ -114,8 +114,8 @@ def test_the_runbook_takes_a_job_s_folder_at_the_command_line(
     assert (status, "PASS edge10-toolchain: nothing is wrong" in out) == (0, True), out + err
 
 
-def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
-    """Which one is meant is the user's to say."""
+def test_two_logs_in_a_folder_are_ambiguous(tmp_path: Path) -> None:
+    """The user must choose one."""
     made(tmp_path / "job")
     for name in ("a.log", "b.log"):
         (tmp_path / "job" / name).write_text("x\n")
@@ -125,8 +125,8 @@ def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
     assert not isinstance(rb.edge10_evidence.read(str(tmp_path / "job"), log=str(tmp_path / "job" / "b.log")).log, str)
 
 
-def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None:
-    """A folder of somebody's whole work: those of the job are the user's to name."""
+def test_too_many_scripts_are_ambiguous(tmp_path: Path) -> None:
+    """In a large work folder the user must name the job's scripts."""
     (tmp_path / "job.yaml").write_text(JOB)
     for number in range(65):
         (tmp_path / f"{number}.sh").write_text("true\n")
@@ -136,8 +136,8 @@ def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None
     assert len(rb.edge10_evidence.read(str(tmp_path), scripts=str(tmp_path / "1.sh")).scripts) == 1
 
 
-def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
-    """Listings, tables and a log that were put beside the description are found, as they are in a case."""
+def test_a_job_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
+    """Listings, tables and a log next to the description are found, as in a case."""
     shutil.copytree(folders.cases_dir() / CASE, tmp_path / "job")
     (tmp_path / "job" / "case.yaml").unlink()
     recorded, found = rb.edge10_evidence.read(CASE), rb.edge10_evidence.read(str(tmp_path / "job"))
@@ -148,16 +148,16 @@ def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> 
         assert sorted(told[0]) == sorted(told[1])  # scripts are in the order of their names
 
 
-def test_a_recorded_job_s_log_may_have_its_own_name() -> None:
-    """Not only `log.txt`: what ends in `.log` is one."""
+def test_the_log_of_a_recorded_job_may_have_its_own_name() -> None:
+    """Not only `log.txt`: any name that ends in `.log`."""
     held = sources.load(CASE)
     renamed = [replace(each, name="compile.log") if each.name == "log.txt" else each for each in held.documents]
 
     assert not isinstance(rb.edge10_evidence.of(replace(held, documents=tuple(renamed))).log, str)
 
 
-def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> None:
-    """Each problem is found with its line; the other parts are judged all the same."""
+def test_a_contradictory_description_writes_nothing(tmp_path: Path) -> None:
+    """Each problem has its line, and the other parts are still checked."""
     (tmp_path / "job.yaml").write_text("model: Qwen/Qwen3-1.7B\ndies: 4\nremap: [0, 1, 2, 2]\n")
     told = rb.edge10_evidence.read(CASE, job=str(tmp_path / "job.yaml"))
     found = rb.edge10_evidence.made(told)
@@ -179,8 +179,8 @@ def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> 
         ({"compiled": "/none"}, "/none: "),
     ],
 )
-def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> None:
-    """Where, what is wrong, what to do."""
+def test_unreadable_input_is_one_line(given: dict[str, Any], said: str) -> None:
+    """Place, error and fix."""
     with pytest.raises(InputError) as refused:
         rb.edge10_evidence.read(**{"evidence": CASE, **given})
 
@@ -188,16 +188,16 @@ def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> No
     assert "\n" not in str(refused.value)
 
 
-def test_nothing_given_is_no_verdict() -> None:
-    """An empty question is refused, in place of a pass."""
+def test_an_empty_request_has_no_verdict() -> None:
+    """It is rejected instead of passing."""
     told = rb.edge10_evidence.read("")
 
     with pytest.raises(InputError, match="no job given"):
         rb.edge10_evidence.verdict(told)
 
 
-def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
-    """And what somebody changed is not overwritten."""
+def test_nothing_is_written_without_a_request(tmp_path: Path) -> None:
+    """And modified files are not overwritten."""
     told = rb.edge10_evidence.read(CASE)
     files, out = rb.edge10_evidence.made(told), tmp_path / "out"
 
@@ -213,8 +213,8 @@ def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
         rb.edge10_evidence.write(files, str(out), apply="no")  # type: ignore[arg-type] # as a scheduler hands it over
 
 
-def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
-    """Nor one that did not come to a verdict; one that kept the accuracy is."""
+def test_a_chain_with_a_loss_does_not_pass(tmp_path: Path) -> None:
+    """Nor one without a verdict; one that kept the accuracy does."""
     told = made(tmp_path / "job")
     scores = {name: TABLE.format(name, score).encode() for name, score in (("base", 0.6224), ("four", 0.5901))}
     first, second = (reports.read([reports.ResultFile("", raw)], name) for name, raw in scores.items())
@@ -227,8 +227,8 @@ def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
     assert unknown.reason == "unknown: the open-source chain: EvalScope ended"
 
 
-def test_every_part_of_the_recorded_job_is_shown_for_a_reader_and_a_terminal() -> None:
-    """Each with what is wrong in it; nothing of it is markup of the job's own."""
+def test_every_part_of_the_recorded_job_is_rendered() -> None:
+    """For HTML and terminal, with its problems, and with the job's text escaped."""
     told = rb.edge10_evidence.read(CASE)
     shown = {part: getattr(rb.edge10_evidence, part)(told) for part in PARTS}
 
@@ -254,15 +254,15 @@ def test_the_scripts_of_a_job_keep_their_markup_to_themselves(tmp_path: Path) ->
     assert "edge10.name-not-imported" in shown.html
 
 
-def test_a_case_of_a_job_holds_a_description() -> None:
-    """Its files are told by their names; the catalog has at least one such case."""
+def test_a_job_case_has_a_description() -> None:
+    """Its files are identified by name; the catalog has at least one such case."""
     recorded = [folder.name for folder in folders.cases_dir().iterdir() if (folder / "job.yaml").is_file()]
 
     assert CASE in recorded
 
 
 def test_the_summary_of_a_job_begins_with_the_failed_step() -> None:
-    """The state counts all problems; the cause in the log comes first, with its fix, then the first of each part."""
+    """It counts all problems; the log's cause and fix are first, then the first of each part."""
     record = rb.render.edge10_steps.summarize(rb.edge10_evidence.read(CASE))
 
     assert (record.state, record.about) == ("17 PROBLEMS", (CASE, "Qwen/Qwen3-VL-4B", "edge10-1.1.7", "4 dies"))
@@ -276,8 +276,8 @@ def test_the_summary_of_a_job_begins_with_the_failed_step() -> None:
     ]
 
 
-def test_each_step_of_a_job_says_what_is_wrong_and_what_to_do() -> None:
-    """The cause and its fix, the host's repair, the scripts' errors before their warnings, missing files, the loss."""
+def test_each_step_of_a_job_has_its_problem_and_fix() -> None:
+    """Cause, host, scripts with errors first, missing files, and the accuracy loss."""
     told = rb.edge10_evidence.read(CASE)
     steps_of = rb.render.edge10_steps
 
@@ -299,7 +299,7 @@ def test_each_step_of_a_job_says_what_is_wrong_and_what_to_do() -> None:
 
 
 def test_a_part_without_problems_says_so(tmp_path: Path) -> None:
-    """Scripts that were made are fine; an unread host is neither fine nor faulty; a chain tells where it ended."""
+    """Generated scripts pass; an unread host is neither good nor bad; a chain has its last link."""
     told = made(tmp_path / "job")
     steps_of = rb.render.edge10_steps
 

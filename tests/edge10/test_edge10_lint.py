@@ -1,4 +1,4 @@
-"""Scripts for an Edge10 chip linted: every mistake that was written down beforehand, and no other."""
+"""Lint of Edge10 scripts: exactly the mistakes that were recorded."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def wrong(found: dict[str, LintedScripts]) -> list[tuple[str, int, str]]:
 
 
 def line_of(text: str, words: str) -> int:
-    """The one line that holds the words."""
+    """The only line with these words."""
     lines = [number for number, line in enumerate(text.split("\n"), 1) if words in line]
     assert len(lines) == 1, (words, lines)
     return lines[0]
 
 
 @in_one_test("name", sorted(EXPECTED))
-def test_a_script_has_what_was_written_down_of_it_and_nothing_else(name: str) -> None:
-    """Each mistake at its line; a corrected script has none, whatever its style."""
+def test_a_script_has_exactly_its_recorded_issues(name: str) -> None:
+    """Each at its line; a corrected script has none, in any style."""
     files = texts(name)
     expected = []
     for rule, words, *file in EXPECTED[name]["issues"]:
@@ -71,8 +71,8 @@ def test_a_script_has_what_was_written_down_of_it_and_nothing_else(name: str) ->
 
 
 @in_one_test("name", sorted(EXPECTED))
-def test_a_script_is_told_for_what_it_is(name: str) -> None:
-    """By what it imports and calls, in the order in which that shows."""
+def test_the_kind_of_a_script_is_detected(name: str) -> None:
+    """By its imports and calls, in order."""
     steps = EXPECTED[name]["steps"]
     by_file = steps if isinstance(steps, dict) else {next(iter(texts(name))): steps}
 
@@ -81,7 +81,7 @@ def test_a_script_is_told_for_what_it_is(name: str) -> None:
 
 @in_one_test("name", sorted(name for name in EXPECTED if EXPECTED[name]["issues"]))
 def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
-    """What was mended is no issue any more, nothing new is wrong, and mending again changes nothing."""
+    """Fixed issues are gone without new ones, and a second fix changes nothing."""
     found = linted(name)
     again = script_checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
     mended = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
@@ -127,8 +127,8 @@ LOGINS = {
     ("name", "form", "password"),
     [(name, form, password) for name, forms in LOGINS.items() for form in forms for password in PASSWORDS],
 )
-def test_a_password_in_a_command_is_found_and_shown_nowhere(name: str, form: str, password: str) -> None:
-    """However it is given, and in no form of the answer: messages, lines, fixes, corrected text, SARIF, annotations."""
+def test_a_password_in_a_command_is_found_and_never_shown(name: str, form: str, password: str) -> None:
+    """In any form, and in no output: messages, fixes, corrected text, SARIF, annotations."""
     text = form.format(password) + ("pip install vllm\n" if name.endswith(".sh") else "")
     found = script_checking.lint_scripts({name: text}, fix=True)
     view = render.edge10_scripts
@@ -145,8 +145,8 @@ def test_a_password_in_a_command_is_found_and_shown_nowhere(name: str, form: str
     assert password not in shown
 
 
-def test_one_script_may_need_what_another_says() -> None:
-    """The server of one file answers the evaluation of the other; alone nothing is known of it."""
+def test_scripts_are_checked_together() -> None:
+    """The server of one file answers the evaluation of another; alone it is unknown."""
     serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
     ask = "evalscope eval --model two --api-url http://127.0.0.1:9001/v1 --datasets mmlu\n"
 
@@ -176,8 +176,8 @@ SERVERS = {
 
 @in_one_test("name", SERVERS)
 @in_one_test("asked", [9001, 8000])
-def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) -> None:
-    """One that a container is not said to have, or that a variable or file holds, may be the one that is asked."""
+def test_a_port_is_missing_only_if_all_ports_are_known(name: str, asked: int) -> None:
+    """An unlisted container port, or one in a variable or file, may be the right one."""
     text, port = SERVERS[name]
     file = "serve.py" if "import" in text else "serve.yaml" if "services" in text else "serve.sh"
     ask = f"evalscope eval --model one --api-url http://127.0.0.1:{asked}/v1 --datasets mmlu\n"
@@ -195,8 +195,8 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
-    """Line by line: what is asked of which server, and how."""
+def test_settings_are_read_line_by_line_without_their_structure(name: str) -> None:
+    """Requests, servers and options."""
     found = script_checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
     expected = {"edge10.sampled-accuracy"} if name == "apart" else set()
 
@@ -220,8 +220,8 @@ eval_config:
 
 
 @pytest.mark.parametrize("name", WRONG_SETTINGS)
-def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
-    """In flow style, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
+def test_settings_are_checked_in_any_yaml_style(name: str) -> None:
+    """Flow style, JSON, a user in the URL: only the wrong entry is reported."""
     serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
     text = WRONG_SETTINGS[name]
     found = wrong(script_checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
@@ -241,8 +241,8 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
         ("a = 1\n" * 70_000, "characters"),
     ],
 )
-def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, says: str) -> None:
-    """Whose grammar refuses a text, and what is only longer or deeper than is read."""
+def test_limits_of_the_reader_are_not_syntax_errors(text: str, says: str) -> None:
+    """Invalid Python is distinguished from text that is too long or too deep."""
     found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
 
     assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
@@ -261,8 +261,8 @@ LATER = {
 
 
 @pytest.mark.parametrize(("release", "text"), [(release, text) for release, each in LATER.items() for text in each])
-def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text: str) -> None:
-    """Whoever runs it may have that Python: what is not judged for that is an information, which names both."""
+def test_a_program_for_a_later_python_is_not_an_error(release: tuple[int, int], text: str) -> None:
+    """The user may have that version, so an info names both."""
     found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
     shown = [(issue.severity, issue.message) for issue in found.issues if issue.rule == "file.not-python"]
     is_read = release <= sys.version_info[:2]
@@ -274,8 +274,8 @@ def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text:
 @pytest.mark.parametrize(
     "text", ["print 'a'\n", "try:\n    pass\nexcept A, e:\n    pass\n", "x = [1\ntype y = 2\n", "f'{a'\n"]
 )
-def test_a_fault_in_every_python_stays_an_error(text: str) -> None:
-    """What looks like none of a later grammar's, or like that of an earlier Python."""
+def test_a_syntax_error_in_every_python_stays_an_error(text: str) -> None:
+    """Including text that resembles the grammar of another version."""
     found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
     shown = [issue.severity for issue in found.issues if issue.rule == "file.not-python"]
 
@@ -283,14 +283,14 @@ def test_a_fault_in_every_python_stays_an_error(text: str) -> None:
 
 
 def notebook(*code: str) -> str:
-    """A notebook of cells of code, behind a cell of prose."""
+    """A notebook of code cells after a cell of prose."""
     cells = [{"cell_type": "markdown", "metadata": {}, "source": ["# Compile\n"]}]
     cells += [{"cell_type": "code", "metadata": {}, "outputs": [], "source": each} for each in code]
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
 
 
-def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
-    """By its number among the cells of code; what it would have done, or given a meaning, is not missed elsewhere."""
+def test_an_invalid_cell_is_named_and_the_others_are_checked() -> None:
+    """By its number among the code cells; its effects are not reported as missing elsewhere."""
     text = notebook(
         "from tyllm.build_util import build_and_compile_llm\n",
         "from tyllm import torch_edgex\nhelp = = me\ntorch_edgex.set_device_trace_only('edgex', True)\n",
@@ -335,8 +335,8 @@ build_and_compile_llm(model_path="./Qwen3-1.7B-AWQ")
     ],
     ids=lambda cells: cells[0].split("\n")[0][:30],
 )
-def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[str, ...]) -> None:
-    """Neither a cell of another language nor a command of IPython; and what these give a meaning is not missed."""
+def test_other_content_of_a_notebook_is_not_invalid_python(cells: tuple[str, ...]) -> None:
+    """Cells of other languages and IPython commands, and names that they define."""
     text = notebook(*cells, COMPILES)
     found = script_checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
 
@@ -359,8 +359,8 @@ def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[st
     ],
     ids=lambda cell: str(cell).split("\n")[0][:30],
 )
-def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: list[str]) -> None:
-    """A program of its own knows no name of the notebook's; the place is that in the notebook."""
+def test_files_and_commands_in_a_cell_are_checked_by_kind(cell: str, rules: list[str]) -> None:
+    """A separate program has none of the notebook's names; places refer to the notebook."""
     text = notebook("told = 1\n", cell)
     found = script_checking.lint_scripts({"a.ipynb": text, "b.py": COMPILES})["a.ipynb"]
 
@@ -369,8 +369,8 @@ def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: li
     assert any(word in line for word in ("os.go", "4k", "--max-len"))
 
 
-def test_a_session_of_python_is_no_wrong_python() -> None:
-    """A page's block with prompts and answers is not judged."""
+def test_a_python_session_is_not_invalid_python() -> None:
+    """A block with prompts and output is not checked."""
     block = "```python\n>>> from tyllm import torch_edgex\n>>> torch_edgex\n<module 'tyllm.torch_edgex'>\n```\n"
 
     assert script_checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"].issues == ()
@@ -381,15 +381,15 @@ PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_t
 
 
 @in_one_test("name", PROGRAMS)
-def test_a_program_is_judged_by_what_it_does(name: str) -> None:
-    """However it says it."""
+def test_a_program_is_checked_by_its_effects(name: str) -> None:
+    """In any style."""
     found = script_checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
 
     assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
 
 
-def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
-    """A name that an earlier block imports is no mistake; one that none does is, where it is the toolchain's."""
+def test_blocks_of_a_page_continue_each_other() -> None:
+    """A name imported by an earlier block is valid, a toolchain name without an import is not."""
     first = "```python\nfrom tyllm import torch_edgex\n```\n"
     second = "```python\ntorch_edgex.set_device_trace_only('edgex', True)\nmade_elsewhere(1)\n```\n"
 
@@ -400,7 +400,7 @@ def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
 
 
 def folder(tmp_path: Path) -> str:
-    """A folder of scripts with what lies beside them in one."""
+    """A folder of scripts and related files."""
     job = tmp_path / "job"
     shutil.copytree(SCRIPTS / "wrong" / "job", job)
     (job / "model.safetensors").write_bytes(b"\0" * 100)
@@ -411,8 +411,8 @@ def folder(tmp_path: Path) -> str:
     return str(job)
 
 
-def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its scripts, and nothing else that lies in it; each issue with its file."""
+def test_a_folder_is_checked_as_a_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its scripts and no other files; each issue has its file."""
     name = folder(tmp_path)
     status, out, _ = run(capsys, "edge10", "lint", name, "--format", "json")
     found = json.loads(out)
@@ -427,8 +427,8 @@ def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     jsonschema.validate(found, schema)
 
 
-def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the place of each mistake, and status 1; a script that is right has 0."""
+def test_the_command_lists_issues_and_the_kind_of_each_script(capsys: pytest.CaptureFixture[str]) -> None:
+    """Places and exit status 1; a correct script has 0."""
     wrong_one, right = (str(SCRIPTS / side / "llm_table.py") for side in ("wrong", "right"))
     status, out, _ = run(capsys, "edge10", "lint", wrong_one)
 
@@ -440,8 +440,8 @@ def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.C
     assert (status, out.splitlines()[-1][:17]) == (0, "No problems found")
 
 
-def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 1: nothing was judged."""
+def test_other_scripts_are_reported_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 1: nothing was checked."""
     path = tmp_path / "hello.py"
     path.write_text("print('hello')\n")
 
@@ -452,7 +452,7 @@ def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, caps
 
 
 def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file itself stays; what is left to do is named; a secret is written to the user's own file alone."""
+    """The input is unchanged; remaining issues are listed; secrets stay only in the user's file."""
     source, target = tmp_path / "host.sh", tmp_path / "mended.sh"
     shutil.copy(SCRIPTS / "wrong" / "host.sh", source)
     before = source.read_text("utf-8")
@@ -484,10 +484,10 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
         (("{job}", "--toolchain", "9.9"), "9.9: unknown toolchain version"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_one_line(
+def test_an_invalid_request_is_one_line(
     arguments: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 2, and nothing on standard output."""
+    """Status 2, and no output."""
     (tmp_path / "empty").mkdir()
     places = {"{job}": str(SCRIPTS / "right" / "job"), "{empty}": str(tmp_path / "empty")}
     status, out, err = run(capsys, "edge10", "lint", *(places.get(each, each) for each in arguments))
@@ -497,8 +497,8 @@ def test_a_request_that_cannot_be_read_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_a_folder_of_too_many_scripts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is no job."""
+def test_a_folder_of_too_many_scripts_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not a job."""
     for number in range(201):
         (tmp_path / f"{number}.py").touch()
 
@@ -506,10 +506,10 @@ def test_a_folder_of_too_many_scripts_is_refused(tmp_path: Path, capsys: pytest.
     assert (status, "contains more than 200 scripts" in err) == (2, True)
 
 
-def test_standard_input_is_read_as_a_file_is(
+def test_standard_input_is_read_like_a_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By what stands in it."""
+    """By its content."""
     text = (SCRIPTS / "wrong" / "llm_plain.py").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
 
@@ -529,8 +529,8 @@ def test_standard_input_is_read_as_a_file_is(
         ("# use device=cuda, change it to cpu where that is all there is", None),
     ],
 )
-def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed: str | None) -> None:
-    """However often it is mended: the device that is changed stays, also where it stands behind the condition."""
+def test_the_fix_of_a_reversed_comment_edits_only_the_condition(comment: str, fixed: str | None) -> None:
+    """After any number of fixes the changed device stays, also after the condition."""
     text = f"from quant_toolchain import quantize_model\n{comment}\n"
     found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
 
@@ -565,10 +565,10 @@ def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str)
     "name", ["hf_Pl4ntedabcdefghijklmn.py", "hf_Pl4ntedabcdefghijklmn/b.py", "password=Pl4nted5ecret.py",
              "alice:Pl4nted5ecret@reg.py", "docker login -u x -p Pl4nted5ecret reg.py"],
 )  # fmt: skip
-def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
+def test_a_secret_in_a_file_name_is_never_shown(
     name: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither beside an issue nor where it is told what each file is, by itself and in a folder."""
+    """Neither with an issue nor in the list of files, as a file and in a folder."""
     path = tmp_path / "job" / name
     path.parent.mkdir(parents=True)
     path.write_text("import tyllm\ntorch_edgex.go()\n")
@@ -598,7 +598,7 @@ def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
 )
 @in_one_test("password", ["Pl4nted5ecret", "kiwi"])
 def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
-    """However a program or another client of a registry gives its password."""
+    """For any program that passes a password to a registry."""
     text = f"import tyllm\n{line.format(password)}\n"
     fixed = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
 
@@ -614,14 +614,14 @@ torch_edgex.set_device_mode("jit_device", "cuda")  # "\\n"
 torch_edgex.set_device_mode("LM_die_remap", [0])
 build_and_compile_llm(model_path="/m/Qwen3-4B-AWQ", artifacts_path="/x/2die", dev_count=2, seq_len_list=[16, 2048])
 """
-"""What mends it holds quotes."""
+"""The fix contains quotes."""
 SHELL = '!vllm serve m --max-modl-len 4096 --port 8001\n!echo "done"'
 
 
 @pytest.mark.parametrize("is_list", [True, False])
 @pytest.mark.parametrize("form", [{"indent": 1}, {}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}])
-def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any], *, is_list: bool) -> None:
-    """Its JSON stays what it was but for the cells' lines, and these become what a script of them becomes."""
+def test_a_fixed_notebook_changes_only_its_cells(form: dict[str, Any], *, is_list: bool) -> None:
+    """The other JSON is unchanged, and cells are fixed like a script."""
     sources = [PROGRAM, SHELL]
     own: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     cells = [own | {"source": each.splitlines(keepends=True) if is_list else each} for each in sources]
@@ -664,8 +664,8 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
         ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
     ],
 )  # fmt: skip
-def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:
-    """Once, with its place, and not itself."""
+def test_a_secret_is_reported_in_any_file(name: str, text: str, rule: str) -> None:
+    """Once, with its place, and without its value."""
     found = script_checking.lint_scripts({name: text.format("S3cr3tPl4nted9x")})[name]
     told = [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule]
 
@@ -686,8 +686,8 @@ def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule:
         ("a.yaml", "eval_backend: Native\nmodel: m\napi_key: sk-local\ntokenizer_path: /models/Qwen3-4B-AWQ\n"),
     ],
 )  # fmt: skip
-def test_what_only_names_a_secret_is_none(name: str, text: str) -> None:
-    """Variables, placeholders, what a server without a key is given, and words that a secret's name is in."""
+def test_names_of_secrets_are_not_secrets(name: str, text: str) -> None:
+    """Variables, placeholders, dummy keys, and words with such a name in them."""
     found = script_checking.lint_scripts({name: text})[name]
 
     assert [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule] == []
@@ -718,8 +718,8 @@ eval_config:
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.md", "a.sh", "indented.md"])
-def test_settings_that_are_no_yaml_are_told_wherever_they_stand(name: str) -> None:
-    """In a file, in a page's block and in what a script writes: once, with the line; what can be read of them is."""
+def test_invalid_yaml_settings_are_reported_everywhere(name: str) -> None:
+    """In a file, a page's block and a here-document: once with its line, the rest is read."""
     around = {
         "a.yaml": "{}", "a.md": "# Evaluate\n\n```yaml\n{}```\n", "a.sh": "cat > task.yaml <<'EOF'\n{}EOF\n",
         "indented.md": "- so:\n  ```yaml\n{}  ```\n",

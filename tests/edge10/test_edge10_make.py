@@ -1,4 +1,4 @@
-"""A job becomes files that agree with each other, run in the right order, and say the truth in their names."""
+"""A job becomes files that agree, run in the right order, and have correct names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read(text: str) -> EdgeJob:
 
 
 def wrong(text: str) -> list[str]:
-    """What is wrong with a description: line, field and words."""
+    """Problems of a description: line, field and message."""
     found = jobs.read(text, catalog.toolchain)
     assert found.job is None
     return [f"{each.line} {each.field}: {each.text}; {each.do}" for each in found.problems]
@@ -74,8 +74,8 @@ def settings(text: str) -> dict[str, Any]:
 # ---- the description
 
 
-def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
-    """Only model and dies are needed; the rest comes from the facts, and each such field says so."""
+def test_a_job_of_two_lines_is_complete_and_lists_its_defaults() -> None:
+    """Only model and dies are required; defaults come from the facts and are marked."""
     job = read(VLM)
 
     assert (job.kind, job.listed, job.toolchain) == ("vlm", "Qwen/Qwen3-VL-4B", "edge10-1.1.7")
@@ -95,8 +95,8 @@ def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
         ("model: Qwen3-4B\ndies: 4\n", "Qwen/Qwen3-4B"),
     ],
 )
-def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, repository: str) -> None:
-    """A listed name that is none, or has no organisation, becomes the Hub's in the files, which is listed as taken."""
+def test_repositories_are_those_of_the_hub(text: str, repository: str) -> None:
+    """A listed name without organization becomes the Hub's, which is listed as a default."""
     job = read(text)
     made = steps.make_files(job, facts()).texts
 
@@ -108,8 +108,8 @@ def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, reposi
 
 
 @pytest.mark.parametrize(("cards", "gpus"), [(1, 2), (2, 4)])
-def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
-    """The float and the quantised model are served side by side, each on cards of its own."""
+def test_a_host_has_gpus_for_both_servers(cards: int, gpus: int) -> None:
+    """The float and the quantized model are served together, each on its own GPUs."""
     made = steps.make_files(read(f"{LLM}evaluation:\n  cards: {cards}\n"), facts()).texts
     taken = re.findall(r"CUDA_VISIBLE_DEVICES=(\S+)", made[steps.SERVE_FLOAT] + made[steps.SERVE_QUANTISED])
 
@@ -117,14 +117,14 @@ def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
     assert sorted(",".join(taken).split(",")) == [str(card) for card in range(gpus)]
 
 
-def test_a_name_without_an_organisation_is_a_folder() -> None:
-    """It lies beside the made files, which is listed as taken; that of an absolute path is not."""
+def test_a_name_without_an_organization_is_a_folder() -> None:
+    """It is next to the generated files and listed as a default, unless the path is absolute."""
     assert "a folder next to the generated files" in read("model: own\nlike: Qwen3-4B\ndies: 4\n").defaults["model"]
     assert "model" not in read("model: /data/own\nlike: Qwen3-4B\ndies: 4\n").defaults
 
 
-def test_what_is_said_is_not_taken_from_elsewhere() -> None:
-    """A field that the description has is never listed as taken, and every value arrives in the record."""
+def test_given_values_are_not_defaults() -> None:
+    """A field of the description is never listed as a default, and is in the record."""
     job = read(
         "model: /data/models/my-tune\nlike: Qwen3-4B\ndies: 3\nremap: [2, 0, 1]\nprefill: [1, 16, 8, 16]\n"
         "context: 16384\nkv_cache: 2048\nembedding_as_input: true\ngpu: false\nthreshold: 0.02\n"
@@ -194,7 +194,7 @@ UNREADABLE = {
 
 @in_one_test("line", [*CONTRADICTIONS, *UNREADABLE])
 def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
-    """What contradicts itself or the facts is one problem, told at its line with what to do, and said once."""
+    """A conflict within the job or with the facts is reported once, with line and fix."""
     key = line.partition(":")[0]
     kept = [each for each in VLM.splitlines() if not each.startswith(f"{key}:")]
     text = "\n".join([*kept, line, ""])
@@ -237,24 +237,24 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
         ("x" * 200_000, "1 : is longer than 100000 characters"),
     ],
 )
-def test_what_no_job_can_be_made_of_is_refused(text: str, expected: str) -> None:
-    """A model that may not be quantised, a name that nobody knows, a text that is no description: each one line."""
+def test_an_impossible_job_is_rejected(text: str, expected: str) -> None:
+    """A model that must not be quantized, an unknown name, invalid text: one line each."""
     assert any(expected in each for each in wrong(text)), wrong(text)
 
 
 def test_a_text_that_is_too_long_is_one_problem() -> None:
-    """Nothing is told of keys that nobody looked for in it."""
+    """Its keys are not checked."""
     assert len(wrong("x" * 200_000)) == 1
 
 
-def test_marks_of_a_document_without_another_document_are_no_second_job() -> None:
-    """A mark before the first key, or at the end with nothing behind it, is usual, and loses nothing."""
+def test_document_markers_are_not_a_second_job() -> None:
+    """A marker before the first key, or at the end, is valid."""
     assert read(f"# a job\n---\n{LLM}") == read(f"{LLM}---\n# that is all\n") == read(LLM)
     assert read(f"%YAML 1.2\n---\n{LLM}...\n") == read(f"---\n---\n{LLM}") == read(LLM)
 
 
-def test_all_problems_are_told_at_once_and_by_line() -> None:
-    """Nobody corrects a description in ten rounds."""
+def test_all_problems_are_reported_together_by_line() -> None:
+    """One run reports everything."""
     found = wrong("model: Qwen/Qwen2-7B\ndyes: 4\ncontext: 8196\nevaluation:\n  ports: [1, 1]\n  seeds: 3\n")
 
     assert [each.partition(":")[0] for each in found] == [
@@ -262,8 +262,8 @@ def test_all_problems_are_told_at_once_and_by_line() -> None:
     ]  # fmt: skip
 
 
-def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
-    """Two dies, or a length that no listing has, may compile: that is said, and the files are made."""
+def test_facts_outside_the_guide_are_doubts() -> None:
+    """Two dies, or an unlisted length, may compile: a doubt is printed, and files are written."""
     found = jobs.read("model: Qwen3-4B\ndies: 2\nprefill: [8, 24]\n", catalog.toolchain)
 
     assert found.job is not None
@@ -273,10 +273,8 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
     )
 
 
-def test_file_that_describes_no_job_is_answered_with_what_one_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Making and checking name a description; the linter of scripts names scripts."""
+def test_a_file_that_describes_no_job_has_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make` and `check` name a description, `lint` names scripts."""
     gone = str(tmp_path / "gone.yaml")
     for words, said in (
         (("make", gone, "--out", str(tmp_path / "out")), "give the file that describes a job"),
@@ -289,8 +287,8 @@ def test_file_that_describes_no_job_is_answered_with_what_one_is(
         assert said in err
 
 
-def test_what_is_left_empty_is_not_said() -> None:
-    """A key without a value is as good as none."""
+def test_empty_values_count_as_missing() -> None:
+    """A key without a value equals an absent key."""
     job = read(f"{VLM}remap:\npicture: 640x480\nevaluation:\n  limit: ~\n  ports: null\n")
 
     assert (job.picture, job.evaluation.limit, job.evaluation.float_port) == ((640, 480), None, 8000)
@@ -298,8 +296,8 @@ def test_what_is_left_empty_is_not_said() -> None:
     assert {"remap", "evaluation.ports"} <= job.defaults.keys()
 
 
-def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
-    """Too many entries are told beside what is wrong with the dies themselves."""
+def test_an_order_is_checked_without_the_number_of_dies() -> None:
+    """Too many entries are reported in addition to the error in the dies."""
     found = wrong(f"model: Qwen3-4B\ndies: many\nremap: {[0] * 17}\n")
 
     assert [each.partition(";")[0] for each in found] == [
@@ -308,8 +306,8 @@ def test_an_order_is_judged_where_the_number_of_dies_is_not_known() -> None:
     ]
 
 
-def test_facts_that_leave_nothing_open_are_quoted_with_nothing_open() -> None:
-    """What the guide does not tell is listed for the reader, and where it tells all there is no such list."""
+def test_complete_facts_list_no_open_questions() -> None:
+    """Facts missing in the guide are listed; if there are none, so is no list."""
     of = facts()
     plain = replace(
         of,
@@ -321,8 +319,8 @@ def test_facts_that_leave_nothing_open_are_quoted_with_nothing_open() -> None:
     assert "Not documented" not in steps.make_files(read(LLM), plain).texts["README.md"]
 
 
-def test_hostile_descriptions_are_refused_in_time() -> None:
-    """Aliases, depth, long lists and numbers, signs that cannot be shown: one line each, within a second."""
+def test_hostile_descriptions_are_rejected_quickly() -> None:
+    """Aliases, depth, long lists, huge numbers, invisible characters: one line in a second."""
     bombs = [
         "a: &a [x]\n" + "".join(f"b{i}: &b{i} [*a, *a, *a]\n" for i in range(100)),
         "remap: " + "[" * 500,
@@ -343,8 +341,8 @@ def test_hostile_descriptions_are_refused_in_time() -> None:
 # ---- names
 
 
-def test_names_are_those_of_the_guide() -> None:
-    """The folders of the guide's own examples come out of their settings."""
+def test_names_match_the_guide() -> None:
+    """The settings of the guide's examples yield their folder names."""
     vlm = read("model: Qwen3-VL-4b\ndies: 4\n")
     llm = read("model: Qwen3-1.7B\ndies: 4\n")
 
@@ -355,8 +353,8 @@ def test_names_are_those_of_the_guide() -> None:
     assert names.compiled(replace(llm, quantised="/data/own-GPTQ"), facts()) == "own-GPTQ-AOT_8_4096"
 
 
-def test_a_name_tells_its_settings() -> None:
-    """Of a compiled folder's name everything is read back; a word behind it is told apart."""
+def test_a_name_encodes_its_settings() -> None:
+    """Settings of a compiled folder are read from its name; a suffix is separated."""
     told = names.read("/data/Qwen3-VL-4b-AWQ-AOT_960x540_8192_4die_image_01230123_gpu/", facts())
 
     assert told is not None
@@ -387,7 +385,7 @@ def test_a_name_tells_its_settings() -> None:
     ],
 )
 def test_digits_of_a_name_are_read_as_orders(digits: str, dies: int, expected: list[Any]) -> None:
-    """Zeros at the end of an order are lost in a name, and come back; digits of no order of so many dies are none."""
+    """Trailing zeros missing in a name are restored; other digits are not an order."""
     assert list(names.orders(digits, dies)) == expected
 
 
@@ -399,7 +397,7 @@ def test_digits_of_more_than_ten_dies_are_not_read() -> None:
     assert (told.dies, told.remap, told.orders) == (11, None, ())
 
 
-# ---- what is made
+# ---- generated files
 
 
 def drawn(chance: random.Random) -> str:
@@ -436,8 +434,8 @@ DRAWN = [drawn(random.Random(seed)) for seed in range(30)]  # noqa: S311 - jobs,
 
 
 @in_one_test("text", DRAWN)
-def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
-    """Of any valid job: scripts parse, the compiled folder's name gives the settings, clients ask the servers."""
+def test_files_agree_with_any_job(text: str) -> None:
+    """Scripts are valid Python, names give the settings, clients query the servers."""
     job = read(text)
     made = steps.make_files(job, facts())
     compiled = settings(made.texts[steps.COMPILE])
@@ -481,8 +479,8 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", DRAWN[:4])
-def test_the_linters_have_nothing_against_what_is_made(text: str, tmp_path: Path) -> None:
-    """Commands are right for the evaluation's release, scripts for the toolchain, and shell files for shellcheck."""
+def test_generated_files_have_no_lint_issues(text: str, tmp_path: Path) -> None:
+    """By lint for the vLLM commands, `edge10 lint` for scripts, and shellcheck for shell files."""
     made = steps.make_files(read(text), facts())
     judged = script_checking.lint_scripts(made.texts, toolchain="1.1.7")
     assert {name: found.issues for name, found in judged.items() if found.issues} == {}
@@ -512,8 +510,8 @@ def test_a_checkpoint_that_is_quantised_already_needs_no_quantising() -> None:
     assert "vllm serve /data/Qwen2-7B-GPTQ" in made.texts[steps.SERVE_QUANTISED]
 
 
-def test_nothing_that_is_made_holds_a_credential() -> None:
-    """Registry, user and password are named variables; the password reaches docker by its standard input alone."""
+def test_generated_files_contain_no_credentials() -> None:
+    """Registry, user and password are variables; docker reads the password from standard input."""
     for text in (VLM, LLM):
         together = "\n".join(steps.make_files(read(text), facts()).texts.values())
         assert "--password-stdin" in together
@@ -521,11 +519,11 @@ def test_nothing_that_is_made_holds_a_credential() -> None:
         assert not re.search(r"\b[\w.-]+:\d{4,5}/edgex", together)
 
 
-# ---- the made scripts, run against stand-ins
+# ---- the generated scripts, run with fakes
 
 
 class Border:
-    """A folder of made files, and what the stand-ins at its border are asked."""
+    """A folder of generated files, and the calls of its fakes."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self.folder = folder / "job"
@@ -540,7 +538,7 @@ class Border:
             (self._bin / name).symlink_to(STAND_INS / "program.sh")
 
     def run(self, *command: str, gpu: bool = True, fails: bool = False, **variables: str) -> str:
-        """Run a made file; returns what it says on standard error."""
+        """Run a generated file and return its standard error."""
         self._record.write_text("", encoding="utf-8")
         self._programs.write_text("", encoding="utf-8")
         environment = {
@@ -566,7 +564,7 @@ class Border:
         return [tuple(json.loads(line)) for line in self._record.read_text(encoding="utf-8").splitlines()]
 
     def asked(self, name: str) -> tuple[list[Any], dict[str, Any]]:
-        """The one call of a name."""
+        """The single call of this name."""
         ((_, args, kwargs),) = [each for each in self.calls() if each[0] == name]
         return args, kwargs
 
@@ -580,7 +578,7 @@ class Border:
         path.write_text(text.replace(old, new), encoding="utf-8")
 
     def checkpoint(self) -> None:
-        """What converting leaves."""
+        """The output of the conversion."""
         (self.folder / self.made.converted_folder).mkdir()
         (self.folder / self.made.converted_folder / "tokenizer.json").write_text(TOKENIZER, encoding="utf-8")
 
@@ -620,8 +618,8 @@ def test_quantising_and_converting_run(llm: Border) -> None:
     assert (llm.folder / "Qwen3-1.7B-AWQ" / "tokenizer.json").is_file()
 
 
-def test_of_a_model_with_pictures_the_language_part_is_quantised(vlm: Border) -> None:
-    """The vision part is never handed to the quantising, and what says how pictures become tokens is kept."""
+def test_only_the_language_part_of_a_multimodal_model_is_quantized(vlm: Border) -> None:
+    """The vision part is not passed on, and the image processor's files are kept."""
     vlm.python(steps.QUANTISE)
 
     assert vlm.asked("quantize_model")[0] == ["_Language", {"method": "awq", "apply_clip": True}, "batches", None]
@@ -630,8 +628,8 @@ def test_of_a_model_with_pictures_the_language_part_is_quantised(vlm: Border) ->
     assert {path.name for path in folder.iterdir()} >= {"config.json", "preprocessor_config.json"}
 
 
-def test_a_language_model_is_compiled_as_its_job_says(llm: Border) -> None:
-    """Settings come first, then one call with every size of the job."""
+def test_a_language_model_is_compiled_as_in_its_job(llm: Border) -> None:
+    """Settings first, then one call with all sizes."""
     llm.checkpoint()
     llm.python(steps.COMPILE)
 
@@ -649,8 +647,8 @@ def test_a_language_model_is_compiled_as_its_job_says(llm: Border) -> None:
     assert "job.yaml sets gpu: true" in llm.python(steps.COMPILE, gpu=False, fails=True)
 
 
-def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: Border) -> None:
-    """Settings, patches, engine, question; then the compiler's raw tree has every file that the facts ask for."""
+def test_a_multimodal_model_is_compiled_in_order_and_its_files_renamed(vlm: Border) -> None:
+    """Settings, patches, engine, prompt; then the raw tree has all required files."""
     vlm.checkpoint()
     vlm.python(steps.COMPILE)
 
@@ -680,16 +678,16 @@ def test_a_model_with_pictures_is_compiled_in_order_and_its_files_renamed(vlm: B
     assert not [name for name in tree if name.startswith(raw) and name.endswith((".so", ".params"))]
 
 
-def test_the_renamed_tree_is_that_of_the_guide(vlm: Border, seeds: Path) -> None:
-    """File for file what the guide lists of its own compiled model."""
+def test_the_renamed_tree_equals_the_guides(vlm: Border, seeds: Path) -> None:
+    """File by file, as the guide lists its own compiled model."""
     vlm.checkpoint()
     vlm.python(steps.COMPILE)
 
     assert vlm.tree() == listed((seeds / "edge10-toolchain.md").read_text(encoding="utf-8"))
 
 
-def test_what_is_compiled_passes_its_check(vlm: Border, capsys: pytest.CaptureFixture[str]) -> None:
-    """The tree that a made script leaves is whole to the check that looks at it by the same job."""
+def test_compiled_output_passes_its_check(vlm: Border, capsys: pytest.CaptureFixture[str]) -> None:
+    """`edge10 check` finds the tree of a generated script complete for the same job."""
     vlm.checkpoint()
     vlm.python(steps.COMPILE)
     compiled = str(vlm.folder / vlm.made.compiled_folder)
@@ -724,8 +722,8 @@ ORDERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ORDERS)
-def test_the_stand_ins_refuse_another_order(vlm: Border, name: str) -> None:
-    """What the runs above show is not empty: any other order ends as the compiler ends."""
+def test_the_fakes_reject_another_order(vlm: Border, name: str) -> None:
+    """Any other order ends like the real compiler."""
     line, why = ORDERS[name]
     vlm.checkpoint()
     vlm.change(steps.COMPILE, line, "")
@@ -736,8 +734,8 @@ def test_the_stand_ins_refuse_another_order(vlm: Border, name: str) -> None:
     assert why in said
 
 
-def test_a_tree_that_the_compiler_left_otherwise_is_not_touched(vlm: Border) -> None:
-    """Where a file is missing or there are two of one kind, all is said and nothing is renamed."""
+def test_an_unexpected_compiled_tree_is_not_changed(vlm: Border) -> None:
+    """A missing or duplicate file is reported, and nothing is renamed."""
     vlm.checkpoint()
     vlm.change(
         steps.COMPILE,
@@ -753,8 +751,8 @@ def test_a_tree_that_the_compiler_left_otherwise_is_not_touched(vlm: Border) -> 
     assert "visual/vit_die0.so" not in vlm.tree()
 
 
-def test_evaluating_asks_each_server_by_its_name(llm: Border) -> None:
-    """Float and quantised model are asked alike, at temperature 0 with a seed, each at its own port and name."""
+def test_the_evaluation_queries_each_server_by_its_name(llm: Border) -> None:
+    """Equal requests at temperature 0 with a seed, each to its own port and name."""
     found = []
     for which in ("float", "quantised"):
         llm.python(f"4-evaluate-{which}.py")
@@ -813,8 +811,8 @@ def test_containers_are_fetched_without_a_password_in_any_command(llm: Border) -
 # ---- the command
 
 
-def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second making writes nothing; a changed job replaces what was made."""
+def test_the_command_can_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second run writes nothing; a changed job replaces the generated files."""
     asked, out = tmp_path / "asked.yaml", tmp_path / "out"
     asked.write_text(VLM, encoding="utf-8")
     summary = run(capsys, "edge10", "make", str(asked), "--out", str(out))
@@ -839,8 +837,8 @@ def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.C
     assert "4-evaluate-float.py" in third["written"]
 
 
-def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A changed file, a file of that name that was not made here, a link: nothing is written, one line says why."""
+def test_modified_files_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A changed file, a foreign file or a link: nothing is written, one line has the reason."""
     asked, out = tmp_path / "asked.yaml", tmp_path / "out"
     asked.write_text(LLM, encoding="utf-8")
     out.mkdir()
@@ -867,8 +865,8 @@ def test_what_somebody_wrote_or_changed_is_not_lost(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize("mark", ["", "[]", '{"files": 3}', '{"files": {"../asked.yaml": "x"}}', "\0", "[" * 90_000])
-def test_a_damaged_record_of_what_was_made_loses_nothing(tmp_path: Path, mark: str) -> None:
-    """Where nothing says what was made here, a file that differs is somebody's."""
+def test_a_damaged_record_overwrites_nothing(tmp_path: Path, mark: str) -> None:
+    """Without a record, a different file is the user's."""
     (tmp_path / "asked.yaml").write_text(LLM, encoding="utf-8")
     making.make(str(tmp_path / "asked.yaml"), tmp_path / "out")
     (tmp_path / "out" / ".edge10-made.json").write_text(mark, encoding="utf-8")
@@ -881,8 +879,8 @@ def test_a_damaged_record_of_what_was_made_loses_nothing(tmp_path: Path, mark: s
     assert (tmp_path / "asked.yaml").is_file()
 
 
-def test_the_description_may_lie_among_what_is_made(tmp_path: Path) -> None:
-    """Made from the folder's own job.yaml, the files are made anew and the description stays as it was written."""
+def test_the_description_may_be_in_the_output_folder(tmp_path: Path) -> None:
+    """The files are generated again, and the folder's job.yaml is unchanged."""
     mine = tmp_path / steps.JOB
     mine.write_text(LLM, encoding="utf-8")
     making.make(str(mine), tmp_path)
@@ -894,8 +892,8 @@ def test_the_description_may_lie_among_what_is_made(tmp_path: Path) -> None:
     assert mine.read_text(encoding="utf-8").startswith("# mine")
 
 
-def test_more_problems_than_are_shown_lead_to_the_rest(tmp_path: Path) -> None:
-    """Their number, and the command that shows all; without more there is none."""
+def test_further_problems_are_counted(tmp_path: Path) -> None:
+    """With the command that shows all; without further ones there is no such line."""
     path = tmp_path / "job.yaml"
     path.write_text(f"{LLM}context: 8196\n", encoding="utf-8")
     result = making.make(str(path), tmp_path / "out")
@@ -905,8 +903,8 @@ def test_more_problems_than_are_shown_lead_to_the_rest(tmp_path: Path) -> None:
         assert ("All problems and notes: make --explain" in text) == (count > 1)
 
 
-def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A contradiction is 1, with each in a line on standard output; what cannot be read is 2, all of it in one line."""
+def test_problems_have_their_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A contradiction is 1, with a line each on standard output; unreadable input is 2."""
     asked, out = tmp_path / "asked.yaml", tmp_path / "out"
     asked.write_text(f"{LLM}context: 8196\nevaluation: {{ports: [1, 1]}}\n", encoding="utf-8")
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out))
@@ -933,8 +931,8 @@ def test_problems_end_with_the_status_that_fits(tmp_path: Path, capsys: pytest.C
     assert run(capsys, "edge10", "make", str(tmp_path / "none.yaml"), "--out", str(out))[0] == 2
 
 
-def test_doubts_are_made_and_are_not_all_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the facts do not tell is status 1, with the files made."""
+def test_doubts_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files are written."""
     asked = tmp_path / "asked.yaml"
     asked.write_text("model: Qwen3-4B\ndies: 2\n", encoding="utf-8")
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(tmp_path / "out"))
@@ -944,8 +942,8 @@ def test_doubts_are_made_and_are_not_all_well(tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "out" / "README.md").is_file()
 
 
-def test_the_example_is_a_job(capsys: pytest.CaptureFixture[str]) -> None:
-    """What `--example` prints is a job as it stands, and so it is with a line that stands in comments."""
+def test_the_example_is_a_valid_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """The output of `--example`, as printed and with a commented line enabled."""
     lines = run(capsys, "edge10", "make", "--example")[1].splitlines()
     assert read("\n".join(lines)).evaluation.limit == 200
     shown = [(at, match) for at, line in enumerate(lines) if (match := re.match(r"#( {1,3})(\w+:.*)", line))]
@@ -956,8 +954,8 @@ def test_the_example_is_a_job(capsys: pytest.CaptureFixture[str]) -> None:
         assert not [each for each in jobs.read(text, catalog.toolchain).problems if not each.is_read], match[2]
 
 
-def test_a_secret_in_a_description_reaches_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A value that is refused is told with its secret replaced, whether it was read or not."""
+def test_a_secret_in_a_description_is_never_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rejected value has its secret replaced, in valid and invalid files."""
     for wrong_line, status in ((f"modality: {SECRET}\nlike: {SECRET}", 1), (f"{SECRET}: 1", 2)):
         for form in ("text", "json"):
             (tmp_path / "asked.yaml").write_text(f"{LLM}{wrong_line}\n", encoding="utf-8")
@@ -974,8 +972,8 @@ def test_a_secret_in_a_description_reaches_no_output(tmp_path: Path, capsys: pyt
      "model: /m/alice:Pl4nted5ecret@b\nlike: Qwen3-4B",
      f"calibration: {{dataset: 'https://a:{SECRET}@b/c'}}"],
 )  # fmt: skip
-def test_no_file_is_made_that_holds_a_secret(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A token in a path or an address of the description is refused, and named by its field."""
+def test_no_generated_file_contains_a_secret(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A token in a path or URL of the description is rejected with its field."""
     field = line.partition(":")[0]
     kept = "".join(f"{each}\n" for each in LLM.splitlines() if not each.startswith(f"{field}:"))
     (tmp_path / "asked.yaml").write_text(f"{line}\n{kept}", encoding="utf-8")

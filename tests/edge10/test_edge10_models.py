@@ -88,13 +88,13 @@ def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: s
 @pytest.mark.parametrize(
     "name", ["/data/Qwen3-VL-8B", "Qwen/Qwen3-4B-AWQ", "someone/Qwen3-4B", "my-tune", "./Qwen3-4B"]
 )
-def test_what_is_no_name_of_the_facts_stays_as_it_was_given(name: str) -> None:
-    """A folder, another organisation's and a quantised model are other weights than those of the listed name."""
+def test_other_names_are_kept(name: str) -> None:
+    """Folders, other organizations and quantized models have other weights."""
     assert models.weights(name, catalog.toolchain("1.1.7")) == name
 
 
-def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    """A slip in a name is met with the names that it may have meant."""
+def test_unknown_names_have_suggestions(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt name has its nearest ones."""
     assert asked("Qwen/Qwen3-VL-4").similar[0] == "Qwen/Qwen3-VL-4B"
     assert asked("Qwen/Qwen3-VL-9B-Instruct").similar
     assert asked("gpt-oss-20b").similar == ()
@@ -104,7 +104,7 @@ def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str])
     assert re.search(r"Qwen/Qwen3-5B: Qwen/Qwen3-\S+", told)
 
 
-def test_the_command_says_yes_no_and_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_answers_yes_no_or_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a name all of the list and status 0; a model that may not be quantised, or is unknown, is status 1."""
     status, told, _ = run(capsys, "edge10", "models")
     assert status == 0
@@ -117,8 +117,8 @@ def test_the_command_says_yes_no_and_unknown(capsys: pytest.CaptureFixture[str])
     assert run(capsys, "edge10", "models", "--toolchain", "9.9")[0] == 2
 
 
-def test_the_printed_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    """One document, with null where nothing is known."""
+def test_the_document_matches_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """One document, with null for unknown values."""
     printed = run(capsys, "edge10", "models", "Qwen3-4B", "x\u202ey", "--format", "json")[1]
     found = json.loads(printed)
     schema = json.loads((folders.catalog_dir() / "schema" / "edge10-models.json").read_text(encoding="utf-8"))
@@ -128,8 +128,8 @@ def test_the_printed_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[
     assert found["models"][1]["listed"] is None
 
 
-def test_hostile_names_are_names(capsys: pytest.CaptureFixture[str]) -> None:
-    """Long ones are cut, signs that steer a terminal are shown as what they are."""
+def test_hostile_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Long ones are cut, and control characters are visible."""
     told = run(capsys, "edge10", "models", "a-" * 50_000, "\x1b[31mred")[1]
 
     assert "\x1b" not in told
@@ -174,7 +174,7 @@ def test_hostile_names_are_names(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_broken_facts_are_named_by_file_and_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
-    """Every rule that facts keep has a file that breaks it, told with its place."""
+    """Every rule for facts has a file that violates it."""
     text = FACTS.read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / FACTS.name
@@ -186,8 +186,8 @@ def test_broken_facts_are_named_by_file_and_line(tmp_path: Path, old: str, new: 
     assert all(re.match(rf"{re.escape(FACTS.name)}:\d+: ", line) for line in str(refused.value).splitlines())
 
 
-def test_all_problems_of_facts_are_told_at_once(tmp_path: Path) -> None:
-    """Two broken fields are two lines, and the index says so of the file while the others stay."""
+def test_all_problems_of_facts_are_reported_together(tmp_path: Path) -> None:
+    """Two broken fields are two lines; the index excludes this file and keeps the others."""
     broken = FACTS.read_text(encoding="utf-8").replace("kind: vlm", "kind: tts", 2)
     shelf = tmp_path / "toolchains"
     shelf.mkdir()
@@ -203,7 +203,7 @@ def test_all_problems_of_facts_are_told_at_once(tmp_path: Path) -> None:
 
 
 def newer(version: str = "1.2.0", *changes: tuple[str, str]) -> str:
-    """The facts of a version that differs in what is given."""
+    """The facts of a version with these differences."""
     text = FACTS.read_text(encoding="utf-8")
     of_version = (("id: edge10-1.1.7", f"id: edge10-{version}"), ("version: 1.1.7", f"version: {version}"))
     for old, new in (*of_version, ("/v1.1.7", f"/v{version}"), *changes):
@@ -245,7 +245,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_another_version_is_a_file(shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Models, limits, names and made files follow the facts of the version that is asked for, the newest by default."""
+    """Models, limits, names and files follow the requested version, by default the newest."""
     assert (shelf / "toolchains").is_dir()
     assert catalog.toolchain().version == "1.10.0"
     assert catalog.toolchain("v1.1.7").limits.remap_entries == 16
@@ -280,7 +280,7 @@ def test_another_version_is_a_file(shelf: Path, tmp_path: Path, capsys: pytest.C
 
 
 def test_a_job_names_its_version(shelf: Path) -> None:
-    """A description of an older version is read by that version's facts, and limits of it are told with it."""
+    """A description of an older version has that version's facts and limits."""
     assert shelf.is_dir()
 
     def found(text: str) -> Any:

@@ -1,7 +1,7 @@
-"""A host before a step of the Edge10 toolchain: what docker, its files and its programs tell, and what that means.
+"""An Edge10 host: facts from docker, files and programs, and their findings.
 
-Programs stand in for docker and the container toolkit, at the border of this program, and print what releases of them
-print; `edge10_hosts.yaml` has what was expected of each host before the code ran on it.
+Fakes replace docker and the container toolkit and print the output of their releases;
+`edge10_hosts.yaml` has the findings predicted for each host.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ exit $(/bin/cat {folder}/$key.rc)
 
 
 def program(path: Path, text: str) -> None:
-    """A program that stands in for another."""
+    """A fake program."""
     path.write_text(text)
     path.chmod(0o755)
 
@@ -116,7 +116,7 @@ class Host:
 
     @property
     def asked(self) -> list[str]:
-        """What docker's program was asked for."""
+        """The requests to the docker program."""
         file = self.folder / "asked"
         return file.read_text().splitlines() if file.exists() else []
 
@@ -126,7 +126,7 @@ Meet = Callable[..., Host]
 
 @pytest.fixture
 def meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meet:
-    """A recorded host, with what is different."""
+    """A recorded host with these differences."""
 
     def one(name: str, **other: Any) -> Host:
         told = {key: value for key, value in {**recorded()[name], **other}.items() if value is not None}
@@ -148,12 +148,13 @@ def ids(found: Mapping[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", list(recorded()))
-def test_a_recorded_host_is_judged_as_was_expected(
+def test_a_recorded_host_has_its_expected_findings(
     name: str, meet: Meet, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """By what its programs print: no finding more, none less; what is not known is told; no secret is shown.
+    """Exactly the expected findings; unknown facts are listed; no secret is shown.
 
-    Nothing is fetched, started or logged in to. What --out writes says the same elsewhere, behind --snapshot.
+    Nothing is fetched, started or logged in to, and the output of --out gives the same result
+    elsewhere as --snapshot.
     """
     host = meet(name)
     words, expected = host.told["ask"], host.told["expect"]
@@ -186,8 +187,8 @@ def _quoted(asked: str) -> str:
     return asked.replace("{{json .}}", "'{{json .}}'")
 
 
-def test_every_rule_has_a_host_that_meets_it_and_most_do_not() -> None:
-    """So no rule is without a case, and none holds everywhere."""
+def test_every_rule_matches_some_hosts_and_not_others() -> None:
+    """So every rule has a case, and none always applies."""
     met = [each for told in recorded().values() for each in told["expect"]["findings"]]
 
     # of the two below the disk of a real folder decides: they have tests of their own
@@ -197,10 +198,10 @@ def test_every_rule_has_a_host_that_meets_it_and_most_do_not() -> None:
     assert {each.removeprefix("edge10.host_") for each in ids} == set(step_rules.CONDITIONS)
 
 
-def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
+def test_a_snapshot_has_only_the_facts_of_its_request(
     meet: Meet, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Another image, another registry, another folder: unknown, not absent."""
+    """Another image, registry or folder is unknown, not absent."""
     host = meet("ready-as-in-the-guide")
     out = tmp_path / "host.json"
     run(capsys, *host.told["ask"], "--out", str(out))
@@ -216,8 +217,8 @@ def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
     assert [each["fact"] for each in found["unknown"]] == ["whether the image a/b:2 exists"]
 
 
-def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Docker and the toolkit are unknown then, never missing."""
+def test_an_inventory_is_a_host_without_docker_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Docker and the toolkit are unknown, not missing."""
     file = tmp_path / "node.json"
     file.write_text(json.dumps({"schema": 2, "kind": "inventory", "constructed": True, "gpus": []}))
 
@@ -234,7 +235,7 @@ def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys:
 
 
 def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By whoever wrote it: what comes from a file is hostile."""
+    """For any author: files are hostile input."""
     file = tmp_path / "host.json"
     told = {"environment": {"HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz012345"}, "source": "token=hunter2secret99"}
     docker = {"state": "answers", "reason": "https://alice:hunter3@registry.example.com"}
@@ -250,8 +251,8 @@ def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.Captu
     assert "not a recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
 
 
-def test_a_folder_of_several_files_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing chooses between two hosts; the message tells how one is recorded."""
+def test_a_folder_of_several_files_is_not_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two hosts are ambiguous; the message explains how to record one."""
     for name in ("a.log", "b.log"):
         (tmp_path / name).write_text('{"schema": 2, "kind": "edge10-host"}')
 
@@ -279,10 +280,10 @@ def test_a_folder_of_several_files_is_no_snapshot(tmp_path: Path, capsys: pytest
         ("[" * 100_000, "too deep or too long"),
     ],
 )
-def test_a_damaged_snapshot_is_refused_in_one_line(
+def test_a_damaged_host_snapshot_is_rejected_in_one_line(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its place, and nothing on standard output."""
+    """With its place, and no output."""
     file = tmp_path / "host.json"
     file.write_text(text)
 
@@ -311,10 +312,8 @@ def test_a_damaged_snapshot_is_refused_in_one_line(
         (["--python", "/no/such"], "--python /no/such: cannot be run"),
     ],
 )
-def test_a_request_that_cannot_be_read_ends_with_one_line(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit status 2, and a password that was given with a registry is not repeated."""
+def test_an_invalid_request_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2, without a password that was given with a registry."""
     status, out, err = run(capsys, "quantise", *words)
 
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -322,8 +321,8 @@ def test_a_request_that_cannot_be_read_ends_with_one_line(
     assert "hunter2secret" not in err
 
 
-def test_data_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As is a path that no system has, and one of a user that there is not."""
+def test_a_file_as_data_folder_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So are impossible paths, and those of unknown users."""
     (tmp_path / "file").touch()
 
     assert "is not a folder" in run(capsys, "quantise", "--data", str(tmp_path / "file"))[2]
@@ -345,15 +344,15 @@ def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: P
 
 
 def judged(asked: HostCheckRequest, **told: Any) -> CheckedHost:
-    """A host of which so much is told."""
+    """A host with these facts."""
     facts = catalog.toolchain()
     model = None if asked.model is None else planner.model(asked.model)
     return hosts.check(EdgeHost(**told), asked, facts, model=model)
 
 
 @pytest.mark.parametrize("is_writable", [True, False, None])
-def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> None:  # noqa: FBT001
-    """Whether it may is known or is not."""
+def test_a_read_only_folder_is_named(is_writable: bool | None) -> None:  # noqa: FBT001
+    """Its permission may also be unknown."""
     found = judged(HostCheckRequest("evaluate"), folder=FolderFacts("/data", exists=True, is_writable=is_writable))
 
     assert [each.path for each in found.findings if each.id == "edge10.host_folder_closed"] == (
@@ -362,15 +361,15 @@ def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> 
 
 
 def of_docker(**told: Any) -> CheckedHost:
-    """A host on which the service answers, and of which so much more is told."""
+    """A host with a running docker service and these facts."""
     facts = {"state": "answers", "server": "27.3.1", "runtimes": ["nvidia"], **told}
     asked = HostCheckRequest("quantise", image="a/b:1", registry=told.pop("asked", "10.9.8.7:5000"))
     facts.pop("asked", None)
     return judged(asked, docker=record(DockerFacts, facts), toolkit=ToolkitFacts(("nvidia-ctk",)))
 
 
-def test_what_the_service_did_not_tell_is_unknown() -> None:
-    """Registries and the image, each by itself."""
+def test_missing_facts_of_docker_are_unknown() -> None:
+    """Registries and image separately."""
     found = of_docker(server=None, runtimes=None)
 
     assert [each.fact for each in found.unknown][:2] == [
@@ -390,8 +389,8 @@ def test_a_python_without_vllm_cannot_serve() -> None:
     assert "versions of vllm" in [each.fact for each in untold.unknown]
 
 
-def test_an_older_pyarrow_is_found_and_none_is_unknown() -> None:
-    """The guide names one version, and says nothing of newer ones."""
+def test_an_older_pyarrow_is_found() -> None:
+    """The guide names one version, and nothing about newer ones."""
 
     def with_version(version: str | None) -> CheckedHost:
         packages = {} if version is None else {"pyarrow": version}
@@ -410,8 +409,8 @@ def test_an_older_pyarrow_is_found_and_none_is_unknown() -> None:
     ("value", "has_card", "severity"),
     [("2", True, "fatal"), ("1", True, None), (" 1 ", True, None), ("1", False, None), ("2", False, None)],
 )
-def test_threads_of_the_compiler_suit_the_host(value: str, has_card: bool, severity: str | None) -> None:  # noqa: FBT001
-    """One with a card; without one any number."""
+def test_compiler_threads_suit_the_host(value: str, has_card: bool, severity: str | None) -> None:  # noqa: FBT001
+    """One with a GPU; otherwise any number."""
     told = {"driver": "550.1", "gpus": [{"index": 0}]} if has_card else {"no_gpus_reason": "no driver", "gpus": []}
     found = judged(
         HostCheckRequest("compile"), inventory=record(Inventory, told), environment={"COMPILE_THREAD": value}
@@ -438,7 +437,7 @@ def test_threads_of_a_toolchain_are_its_own() -> None:
     assert {value: is_found(value) for value in (" 16 ", "1")} == {" 16 ": False, "1": True}
 
 
-# What docker tells
+# Facts from docker
 
 
 @pytest.mark.parametrize(
@@ -452,8 +451,8 @@ def test_threads_of_a_toolchain_are_its_own() -> None:
         ("docker version " + "9" * 100_000, None),
     ],
 )
-def test_a_program_is_known_by_what_it_calls_itself(text: str, expected: str | None) -> None:
-    """What calls itself otherwise is no docker."""
+def test_a_program_is_identified_by_its_version_line(text: str, expected: str | None) -> None:
+    """Another program is not docker."""
     assert docker_texts.parse_program(text) == expected
 
 
@@ -466,8 +465,8 @@ def test_a_program_is_known_by_what_it_calls_itself(text: str, expected: str | N
         ("http://x", False),
     ],
 )  # fmt: skip
-def test_a_service_elsewhere_is_told_from_one_here(address: str | None, is_local: bool) -> None:  # noqa: FBT001
-    """By its address; without one it is where the program looks by default."""
+def test_remote_and_local_services_are_distinguished(address: str | None, is_local: bool) -> None:  # noqa: FBT001
+    """By the address, by default the program's."""
     assert docker_texts.DockerEndpoint("default", address).is_local is is_local
 
 
@@ -480,8 +479,8 @@ def test_a_service_elsewhere_is_told_from_one_here(address: str | None, is_local
         "dial tcp 127.0.0.1:2375: connect: connection refused",
     ],
 )
-def test_a_service_that_does_not_run_is_known_in_the_words_of_every_release(why: str) -> None:
-    """On standard error as well as in the document."""
+def test_a_stopped_service_is_recognized_in_every_release(why: str) -> None:
+    """On standard error and in the document."""
     assert docker_texts.parse_service("", why).state is DockerState.STOPPED
     assert docker_texts.parse_service(json.dumps({"ServerErrors": [why]})).state is DockerState.STOPPED
 
@@ -493,8 +492,8 @@ def test_a_service_that_does_not_run_is_known_in_the_words_of_every_release(why:
         '{"ServerErrors": {"a": 1}}', '{"a":' * 5000, "9" * 10_000, '{"ServerVersion": NaN}', "\x00\xff",
     ],
 )  # fmt: skip
-def test_what_is_no_answer_of_docker_is_unknown(text: str) -> None:
-    """Never a traceback, never a state that was not told."""
+def test_an_invalid_answer_of_docker_is_unknown(text: str) -> None:
+    """Never a traceback, never a guessed state."""
     told = docker_texts.parse_service(text)
 
     assert told.state is DockerState.UNKNOWN
@@ -503,8 +502,8 @@ def test_what_is_no_answer_of_docker_is_unknown(text: str) -> None:
     assert docker_texts.parse_endpoint(text).address is None
 
 
-def test_fields_of_a_wrong_kind_are_unknown() -> None:
-    """The others stand."""
+def test_fields_of_a_wrong_type_are_unknown() -> None:
+    """The others are kept."""
     told = docker_texts.parse_service(
         json.dumps(
             {
@@ -534,14 +533,14 @@ def test_fields_of_a_wrong_kind_are_unknown() -> None:
     ],
 )
 def test_settings_are_read_as_docker_reads_them(text: str, problem: str, registries: tuple[str, ...] | None) -> None:
-    """What it would refuse is told with the line."""
+    """Invalid ones are reported with their line."""
     told = docker_texts.parse_daemon_file("/etc/docker/daemon.json", text)
 
     assert (told.problem, told.insecure_registries) == (problem, registries)
 
 
-def test_settings_that_may_not_be_read_are_unknown(meet: Meet, tmp_path: Path) -> None:
-    """As is what is no file, and what is too large; one that is absent has nothing."""
+def test_unreadable_settings_are_unknown(meet: Meet, tmp_path: Path) -> None:
+    """So are special and huge files; a missing file is empty."""
     meet("nothing-installed")
     (found,) = docker.facts().files or ()
     assert (found.exists, found.insecure_registries) == (False, None)
@@ -555,7 +554,7 @@ def test_settings_that_may_not_be_read_are_unknown(meet: Meet, tmp_path: Path) -
 
 
 class Service:
-    """A service of docker's API on a socket, as far as its program asks for what is looked at."""
+    """A docker API on a socket, limited to the requests of the check."""
 
     def __init__(self, path: Path, info: str, image: str) -> None:
         self.asked: list[str] = []
@@ -580,15 +579,15 @@ class Service:
                 return "here"
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = UnixStreamServer(str(path), Answers)
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="no docker here")
-def test_a_real_program_of_docker_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is one: what it makes of a service's answers is read as it prints it, and it only reads there."""
+def test_a_real_docker_program_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is installed: its output for a service's answers is parsed, and it only reads."""
     told = recorded()["ready-as-in-the-guide"]["docker"]
     service = Service(tmp_path / "s", told["info"], told["image"])
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
@@ -618,8 +617,8 @@ def test_a_real_program_of_docker_is_understood(tmp_path: Path, monkeypatch: pyt
 # Asking programs
 
 
-def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it said, or that it was silent; what it is asked next is asked all the same."""
+def test_a_program_without_an_answer_is_unknown(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its message, or as silent; later requests are still made."""
     broken = {"status": 126, "errors": "exec format error"}
     meet("gibberish", docker={"version": broken, "context": "", "info": {"status": 3}})
     found = docker.facts()
@@ -630,8 +629,8 @@ def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest
     assert docker._service(DockerFacts()).state is DockerState.SILENT
 
 
-def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the limit, though a child of it holds the pipe."""
+def test_a_hanging_program_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the timeout, even if a child process keeps the pipe open."""
     monkeypatch.setattr(asking, "LIMIT_S", 0.5)
     program(tmp_path / "p", f"#!/bin/sh\n/bin/sleep 61 &\necho $! > {tmp_path}/pid\necho begun\n/bin/sleep 62\n")
     began = time.monotonic()
@@ -647,7 +646,7 @@ def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path, monk
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there, and no zombie that nobody collects."""
+    """Whether a process runs and is not a zombie."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -655,8 +654,8 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_what_is_read_of_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that prints without end is left as soon as its time is over, and no more is held."""
+def test_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endless program is ended at its timeout, and its output is cut."""
     monkeypatch.setattr(asking, "LIMIT_S", 0.3)
     monkeypatch.setattr(asking, "MOST", 1000)
     program(tmp_path / "p", "#!/bin/sh\nwhile :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done\n")
@@ -665,8 +664,8 @@ def test_what_is_read_of_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytes
     assert (said.is_late, len(said.output)) == (True, 1000)
 
 
-def test_an_answer_that_is_long_is_cut_and_not_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is beyond the bound is dropped, and the program runs to its end."""
+def test_a_long_answer_is_cut_and_not_delayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further output is dropped while the program runs to its end."""
     monkeypatch.setattr(asking, "MOST", 1000)
     program(tmp_path / "p", "#!/bin/sh\n/usr/bin/head -c 300000 /dev/zero\nexit 3\n")
     said = asking.ask([str(tmp_path / "p")])
@@ -674,8 +673,8 @@ def test_an_answer_that_is_long_is_cut_and_not_late(tmp_path: Path, monkeypatch:
     assert (said.status, said.is_late, len(said.output)) == (3, False, 1000)
 
 
-def test_what_a_program_leaves_behind_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the program itself has ended: its child holds the pipe until the time is over."""
+def test_children_of_an_ended_program_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that keeps the pipe open is ended at the timeout."""
     monkeypatch.setattr(asking, "LIMIT_S", 0.5)
     program(tmp_path / "p", f"#!/bin/sh\n/bin/sleep 61 &\necho $! > {tmp_path}/pid\necho all\n")
     said = asking.ask([str(tmp_path / "p")])
@@ -688,8 +687,8 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path, monkeypatch: pyte
     assert not is_running(child)
 
 
-def test_a_program_that_closes_its_pipes_and_stays_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has said all, and is not waited for beyond the limit."""
+def test_a_program_that_only_closes_its_pipes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its timeout."""
     monkeypatch.setattr(asking, "LIMIT_S", 0.3)
     program(tmp_path / "p", "#!/bin/sh\necho all\nexec /bin/sleep 61 >&- 2>&-\n")
     said = asking.ask([str(tmp_path / "p")])
@@ -698,7 +697,7 @@ def test_a_program_that_closes_its_pipes_and_stays_is_ended(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("argv", [["/no/such/program"], ["/"], ["a\0b"]])
-def test_a_program_that_cannot_be_started_is_an_answer(argv: list[str]) -> None:
+def test_a_program_that_cannot_start_has_a_reason(argv: list[str]) -> None:
     """With the system's words."""
     said = asking.ask(argv)
 
@@ -706,20 +705,18 @@ def test_a_program_that_cannot_be_started_is_an_answer(argv: list[str]) -> None:
     assert said.errors
 
 
-# What is shown
+# Output
 
 
 def test_a_command_is_undone_with_its_own_values() -> None:
-    """What is no command of the table is not undone."""
+    """A command outside the table has no undo."""
     assert host_commands.undo("docker login a.example.com:5000") == "docker logout a.example.com:5000"
     assert host_commands.undo("usermod -aG docker USER") == "gpasswd -d USER docker"
     assert host_commands.undo("reboot") == ""
 
 
-def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone(
-    meet: Meet, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Those that change something stand there with their effect."""
+def test_every_suggested_command_is_in_the_table(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that change something have their effect."""
     host = meet("registry-without-its-port")
     _, out, _ = run(capsys, *host.told["ask"], "--explain")
     flat = " ".join(out.split())
@@ -730,8 +727,8 @@ def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone
         assert list(host_commands.unknown(f"{row.do} {row.effect}")) == []
 
 
-def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
-    """No markup, no sign that moves a cursor, and no end of a line that begins another finding."""
+def test_hostile_text_of_docker_is_escaped(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
+    """No markup, no terminal control, and no line break that fakes a finding."""
     said = json.dumps({"ServerErrors": ["<script>alert(1)</script>\x1b[2J\u202e Cannot connect to the Docker daemon"]})
     told = {**recorded()["silent"]["docker"], "info": {"status": 1, "output": said}}
     host = meet("silent", docker=told)
@@ -747,8 +744,8 @@ def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.C
 
 
 @pytest.mark.parametrize("name", ["ready-as-in-the-guide", "nothing-installed"])
-def test_a_notebook_is_told_what_a_terminal_is(name: str, meet: Meet) -> None:
-    """Verdict, findings, and what is not known."""
+def test_a_notebook_has_the_content_of_the_terminal(name: str, meet: Meet) -> None:
+    """Verdict, findings and unknown facts."""
     host = meet(name)
     words = host.told["ask"]
     given = dict(zip((each.lstrip("-") for each in words[1::2]), words[2::2], strict=True))
@@ -775,8 +772,8 @@ def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
-    """By the command itself, with whatever this host has: it ends, says what it could not know, and changes nothing."""
+def test_this_host_is_really_checked(tmp_path: Path) -> None:
+    """By the command: it ends, lists unknown facts, and changes nothing."""
     home = tmp_path / "home"
     home.mkdir()
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""Scripts that are followed by reading them: what they call, with which values, in which order."""
+"""Scripts are analyzed statically: their calls, values and order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vllm_runbooks.edge10.scripts.values import MISSING, ScriptEvent
 from vllm_runbooks.reading.documents.python_text import PythonText
 
 PROGRAMS = Path(__file__).parents[1].joinpath("edge10_programs.txt").read_text("utf-8").split("\n\n")[1:]
-"""Programs, each with what it shows last."""
+"""Programs, each with its last output."""
 
 
 def followed(code: str, imports: Mapping[str, str] = MappingProxyType({}), **options: Any) -> ScriptProgram:
@@ -30,7 +30,7 @@ def shown(program: ScriptProgram) -> list[ScriptEvent]:
 
 
 def last_value(code: str) -> str:
-    """What a program shows last, in words."""
+    """The last output of a program."""
     program = followed(code)
     events = shown(program)
     if not events:
@@ -40,8 +40,8 @@ def last_value(code: str) -> str:
 
 
 @in_one_test("program", [program for program in PROGRAMS if program.strip()])
-def test_a_program_has_the_values_that_running_it_would_give_it_or_none(program: str) -> None:
-    """What cannot be known is unknown, and never a guess; what is never reached shows nothing."""
+def test_a_program_has_its_runtime_values_or_none(program: str) -> None:
+    """An unknown value is never guessed, and unreachable code has no output."""
     code, _, expected = program.rpartition("\n#= ")
 
     assert last_value(code) == expected.strip()
@@ -58,8 +58,8 @@ os.environ.get("H")
 """
 
 
-def test_variables_are_seen_however_they_are_set() -> None:
-    """In the order of the program, and only those that are."""
+def test_variables_are_found_in_every_form() -> None:
+    """In the order of the program."""
     program = followed(ENVIRONMENT)
     variables = [(event.name, program.python(event.args[0])) for event in program.events if event.kind == "environ"]
 
@@ -73,8 +73,8 @@ setattr(c.ModelConfig, "verify", None)
 """
 
 
-def test_patches_are_seen_however_they_are_made() -> None:
-    """By the dotted name of what is replaced, whatever it was imported as."""
+def test_patches_are_found_in_every_form() -> None:
+    """By the dotted name of the replaced object, for any import name."""
     patches = [event.name for event in followed(PATCHES).events if event.kind == "assign"]
 
     assert patches == ["vllm.config.ParallelConfig.__post_init__", "vllm.config.ModelConfig.verify"]
@@ -96,8 +96,8 @@ def test_patches_are_seen_however_they_are_made() -> None:
         ("for a in (1,):\n    if b:\n        show(1)\n        continue\n    show(2)", True),
     ],
 )  # fmt: skip
-def test_of_two_sides_only_one_happens(code: str, is_one: bool) -> None:  # noqa: FBT001 - a column
-    """Also of what is left early, and of what nothing calls."""
+def test_only_one_branch_runs(code: str, is_one: bool) -> None:  # noqa: FBT001 - a column
+    """Also for early exits and uncalled functions."""
     first, *_, second = shown(followed(code))
 
     assert first.excludes(second) == is_one
@@ -121,13 +121,13 @@ def test_of_two_sides_only_one_happens(code: str, is_one: bool) -> None:  # noqa
         ("class A:\n    pass\nlambda use: use", set()),
     ],
 )
-def test_names_that_a_program_forgets_to_import_are_known(code: str, unbound: set[str]) -> None:
-    """Those of the table that no statement binds anywhere, and no others."""
+def test_forgotten_imports_are_found(code: str, unbound: set[str]) -> None:
+    """Names of the table that no statement binds, and no others."""
     assert followed(code, imports={"use": "own.use"}).unbound.keys() == unbound
 
 
-def test_a_name_that_is_forgotten_is_followed_as_what_it_would_be() -> None:
-    """So that what is set through it is checked all the same."""
+def test_a_forgotten_import_is_treated_as_present() -> None:
+    """So settings through this name are still checked."""
     program = followed("edge.set(1)\nother.set(2)", imports={"edge": "own.edge"}, outer=frozenset({"other"}))
 
     assert [event.name for event in program.events if event.kind == "call"] == ["own.edge.set", ".set"]
@@ -150,8 +150,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_program_that_was_made_to_keep_its_reader_busy_is_left_in_time(name: str) -> None:
-    """Whatever it would take to run it."""
+def test_an_expensive_program_is_abandoned(name: str) -> None:
+    """For any runtime cost."""
     begun = time.process_time()
     followed(HOSTILE[name])
 

@@ -33,8 +33,8 @@ def recorded(name: str) -> str:
     return (LOGS / name).read_text("utf-8")
 
 
-def test_every_log_has_an_answer() -> None:
-    """None lies about unread, and a good part of them is of no Edge10 fault."""
+def test_every_log_has_an_expected_answer() -> None:
+    """All logs are used, and many contain no Edge10 failure."""
     classes = [entry["class"] for entry in EXPECTED.values()]
 
     assert {path.name for path in LOGS.glob("*.log")} == EXPECTED.keys()
@@ -42,16 +42,16 @@ def test_every_log_has_an_answer() -> None:
 
 
 @in_one_test("name", EXPECTED)
-def test_a_log_is_answered_as_was_written_down_before(name: str) -> None:
-    """The class of its root cause, a group of classes where that was left open, or no cause."""
+def test_a_log_has_its_expected_answer(name: str) -> None:
+    """Its class, a group of classes, or no cause."""
     found, wanted = cause(recorded(name)), EXPECTED[name]["class"]
 
     assert (found and found.class_) == wanted or (found and found.class_.split(".")[0]) == wanted
 
 
 @pytest.mark.parametrize("name", OF_THE_COMPILER)
-def test_without_a_sign_of_the_compiler_the_ordinary_answer_stands(name: str) -> None:
-    """The same fault in another program's log is no fault of the toolchain."""
+def test_without_the_compiler_the_general_answer_applies(name: str) -> None:
+    """The same error in another program's log is not the toolchain's."""
     text = recorded(name)
     for sign, other in (("tyllm", "acme"), ("build_and_compile_llm", "build"), ("EdgeXExecutor", "Executor"),
                         ("edgex_executor", "executor"), ("-AOT_", "-"), ("--num_die", "--count"),
@@ -72,23 +72,23 @@ def test_without_a_sign_of_the_compiler_the_ordinary_answer_stands(name: str) ->
         ("/home/user/tyllm/env/lib/python3.12/site-packages/vllm/engine.py", "model.missing_file.tokenizer"),
     ],
 )
-def test_a_frame_counts_where_the_package_is_installed(path: str, symptom: str) -> None:
-    """The compiler is known by its package's path; a folder of that name holds anything."""
+def test_a_frame_counts_in_the_installed_package(path: str, symptom: str) -> None:
+    """The compiler is identified by its package path, not by any folder of that name."""
     found = cause(LOADING.format(path=path))
 
     assert found is not None
     assert found.symptom == symptom
 
 
-def test_every_fault_of_the_toolchains_facts_is_a_symptom() -> None:
-    """What the facts name by a symptom's id can be looked up."""
+def test_every_failure_in_the_facts_is_a_symptom() -> None:
+    """Ids in the facts exist in the catalog."""
     known = catalog.load_catalog(()).symptoms
 
     assert {fault.symptom for fault in catalog.toolchain().faults} <= known.keys()
 
 
-def test_every_edge10_symptom_is_told_in_chinese() -> None:
-    """Each text that an answer shows."""
+def test_every_edge10_symptom_is_translated_to_chinese() -> None:
+    """Each text of an answer."""
     own = [each for name, each in catalog.load_catalog(()).symptoms.items() if name.startswith("edge10.")]
     told = [each.translations["zh"] for each in own]
 

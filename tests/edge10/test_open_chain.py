@@ -1,4 +1,4 @@
-"""A model quantised with open parts, served beside the float one, both evaluated and judged; and all that can fail."""
+"""A model quantized with open tools, served next to the float one and evaluated."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from vllm_runbooks.edge10.chain import chains, open_parts
 from vllm_runbooks.edge10.chain.records import LINKS, OpenChain
 from vllm_runbooks.probe.starts import LaunchResult
 
-LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
+LIVE, PARTS = set_up.place(), of_tests.place()  # read here: tests have their own cache folder
 SERVING = [*UP, {"serve": {}}, {"hold": True}]
 KEY = "sk-4fT9qLz81mXcVbNa"
 
 
 class Host(Stage):
-    """A host with stand-ins for vLLM and for the Python of the open parts, a model, questions and texts."""
+    """A host with fakes for vLLM and for the open tools' Python, a model, questions and texts."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(folder, monkeypatch)
@@ -65,7 +65,7 @@ class Host(Stage):
         return ["vllm", "serve", str(self.model), "--host", "127.0.0.1", "--port", str(self.port), *more]
 
     def chain(self, *more: str, does: Mapping[str, Any] | None = None, **given: Any) -> OpenChain:
-        """The chain, with what the stand-in for the open parts does."""
+        """The chain with this behavior of the fake tools."""
         self.setenv("STAND_IN_PARTS", json.dumps(does or {}))
         where = {"python": str(self.python.parent.parent), "vllm": "0.32.0", "folder": str(self.folder / "run")}
         return chains.chain(
@@ -99,7 +99,7 @@ def _words_of(process: psutil.Process) -> list[str]:
         return []
 
 
-# ---- what cannot be is known before anything is started
+# ---- checks before anything is launched
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def _words_of(process: psutil.Process) -> list[str]:
         ({"lacks": ["evalscope"]}, ("evalscope",)),
     ],
 )
-def test_what_is_not_installed_is_named_with_how_to_get_it(
+def test_a_missing_tool_is_named_with_its_installation(
     host: Host, does: dict[str, Any], needs: tuple[str, ...]
 ) -> None:
-    """In one line; the run is skipped, not failed, and nothing is installed or started."""
+    """In one line; the run is skipped, not failed, and nothing is installed or launched."""
     found = host.chain(does=does)
     judged = rb.live.chain_verdict(found)
 
@@ -135,8 +135,8 @@ def test_llm_compressor_is_not_needed_for_a_model_that_is_quantised(host: Host) 
     assert (found.quantised.method, found.quantised.folder) == ("awq", str(out))
 
 
-def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And an option goes before it; a place that holds no Python is told by its name."""
+def test_the_open_tools_are_found_by_the_variable(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option takes precedence; a place without a Python is named."""
     monkeypatch.setenv(open_parts.VARIABLE, str(host.folder / "nowhere"))
     with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: no such Python"):
         host.chain(python="")
@@ -171,7 +171,7 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
         ("questions/own_val.csv", {}, "contains no file NAME_val.csv"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given: dict[str, Any], words: str) -> None:
+def test_unusable_input_is_reported_in_one_line(host: Host, spoilt: str, given: dict[str, Any], words: str) -> None:
     """Before hours are spent."""
     if spoilt == "model":
         host.model.rename(host.model.with_name("elsewhere"))
@@ -194,8 +194,8 @@ def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given:
         (("--host", "192.0.2.1"), "192.0.2.1:.*use --host and --port of this host"),
     ],
 )
-def test_a_command_that_cannot_be_evaluated_is_told_so(host: Host, more: tuple[str, ...], words: str) -> None:
-    """With what to change in it."""
+def test_a_command_that_cannot_be_evaluated_is_reported(host: Host, more: tuple[str, ...], words: str) -> None:
+    """With the option to change."""
     with pytest.raises(InputError, match=words):
         host.chain(*more)
 
@@ -207,8 +207,8 @@ def test_a_command_that_cannot_be_evaluated_is_told_so(host: Host, more: tuple[s
         ({"architectures": ["Qwen2_5_VLForConditionalGeneration"]}, "is not a plain language model"),
     ],
 )
-def test_a_model_that_is_not_quantised_here_is_told_so(host: Host, changes: dict[str, Any], words: str) -> None:
-    """One that is already quantised, and one with pictures."""
+def test_an_unsupported_model_is_reported(host: Host, changes: dict[str, Any], words: str) -> None:
+    """An already quantized one, and a multimodal one."""
     tiny_models.write(host.model, **changes)
     with pytest.raises(InputError, match=words):
         host.chain()
@@ -228,10 +228,8 @@ def test_a_model_that_is_not_quantised_here_is_told_so(host: Host, changes: dict
         ([], "question,A,B,answer", "contains no question below its first line"),
     ],
 )
-def test_questions_that_cannot_be_judged_are_told_by_their_line(
-    host: Host, rows: list[list[str]], head: str, words: str
-) -> None:
-    """EvalScope would end at them when both servers run."""
+def test_invalid_questions_are_reported_by_line(host: Host, rows: list[list[str]], head: str, words: str) -> None:
+    """EvalScope would fail on them while both servers run."""
     host.ask(rows, head)
     with pytest.raises(InputError, match=words):
         host.chain()
@@ -244,18 +242,18 @@ def test_questions_that_cannot_be_judged_are_told_by_their_line(
         ("a.txt", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
-def test_texts_that_nothing_can_be_calibrated_with_are_told(host: Host, name: str, text: bytes, words: str) -> None:
-    """Before anything is started."""
+def test_unusable_calibration_texts_are_reported(host: Host, name: str, text: bytes, words: str) -> None:
+    """Before anything is launched."""
     (host.folder / name).write_bytes(text)
     with pytest.raises(InputError, match=words):
         host.chain(calibration=str(host.folder / name))
 
 
-# ---- links that fail, with the record of what was done
+# ---- failing links, with a record of finished ones
 
 
-def test_a_quantisation_that_fails_says_why(host: Host) -> None:
-    """By the last line that names an error; nothing is served, and what was written is named."""
+def test_a_failed_quantization_has_its_reason(host: Host) -> None:
+    """The last line with an error; nothing is served, and written files are named."""
     found = host.chain(does={"quantise": {"exit": 1, "says": "RuntimeError: No space left on device"}})
     link = found.links[-1]
 
@@ -275,8 +273,8 @@ def test_a_quantisation_that_fails_says_why(host: Host) -> None:
         ({"grow": 200}, {"memory_gib": 0.1}, "GiB of memory, more than its limit of 0.1"),
     ],
 )
-def test_a_quantisation_has_its_limits(host: Host, does: dict[str, Any], given: dict[str, Any], words: str) -> None:
-    """Of time and of memory; it is ended with all of its processes."""
+def test_a_quantization_has_limits(host: Host, does: dict[str, Any], given: dict[str, Any], words: str) -> None:
+    """Time and memory; it is ended with all its processes."""
     began = time.monotonic()
     found = host.chain(does={"quantise": does}, **given)
 
@@ -296,8 +294,8 @@ def test_a_quantised_model_that_is_not_whole_is_not_served(host: Host) -> None:
     assert found.servers == ()
 
 
-def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that was written in part is of no use."""
+def test_a_full_disk_is_reported_before(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partially written model is useless."""
     import shutil
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1 << 10})())
@@ -307,8 +305,8 @@ def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.
     assert "0 MiB is free, but the float model needs" in found.no_accuracy_reason
 
 
-def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was quantised by then stays, and the record says where."""
+def test_a_disk_full_while_copying_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quantized model stays, and the record has its place."""
     import shutil
 
     def full(source: Path, target: Path) -> None:
@@ -321,11 +319,11 @@ def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypat
     assert results(found)["quantise"] == "failed"
     assert "could not be copied from the float model: No space left on device" in found.no_accuracy_reason
     assert [Path(each).name for each in found.links[-1].files] == ["quantise.log", "model"]
-    assert Path(found.folder or "").stat().st_mode & 0o077 == 0  # logs may hold what nobody else is to read
+    assert Path(found.folder or "").stat().st_mode & 0o077 == 0  # logs may contain private text
 
 
-def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None:
-    """Hours after the request it is no refusal any more: what was quantised is in the record."""
+def test_a_server_that_cannot_be_launched_is_a_failed_link(host: Host) -> None:
+    """Hours after the request it is not an input error: the record has the quantized model."""
 
     def say(line: str) -> None:
         if line.startswith("quantise: passed"):
@@ -339,12 +337,12 @@ def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None
     assert found.quantised is not None
 
 
-# ---- both served, both asked
+# ---- both served, both evaluated
 
 
 @pytest.mark.slow
-def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
-    """In turn, on ports that are free; all is ended, and each link says what it took."""
+def test_both_servers_are_evaluated_and_compared(host: Host) -> None:
+    """In turn, on free ports; all processes end, and each link has its duration."""
     with socket.create_server(("127.0.0.1", host.port)):
         found = host.chain(does={"right": {"float": 38, "quantised": 20}})
 
@@ -368,8 +366,8 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_both_are_served_on_the_command_s_own_port(host: Host) -> None:
-    """With all of the cores; 8 questions are judged as well."""
+def test_both_are_served_on_the_commands_own_port(host: Host) -> None:
+    """With all cores; 8 questions are enough."""
     host.ask(["which", "x", "y", "A"] for _ in range(8))
     found = host.chain(does={"right": {"float": 7, "quantised": 7}})
 
@@ -380,8 +378,8 @@ def test_both_are_served_on_the_command_s_own_port(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_an_evaluation_that_fails_says_why(host: Host) -> None:
-    """With the last line that names an error; the servers are ended, and the second is not asked."""
+def test_a_failed_evaluation_has_its_reason(host: Host) -> None:
+    """The last line with an error; both servers end, and the second is not evaluated."""
     found = host.chain(does={"evaluate": {"exit": 1, "says": "openai.BadRequestError: Error code: 400"}})
 
     assert (
@@ -394,8 +392,8 @@ def test_an_evaluation_that_fails_says_why(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
-    """The diagnosis of its log is part of the answer; EvalScope is ended, which would wait for it."""
+def test_a_server_that_dies_during_the_evaluation_is_diagnosed(host: Host) -> None:
+    """The answer has the diagnosis; EvalScope, which would wait, is ended."""
     dying = [*UP, {"serve": {}}, {"sleep": 3}, {"print": str(RACE)}, {"exit": 1}]
     host.setenv("STAND_IN", json.dumps([dying, SERVING]))
     began = time.monotonic()
@@ -411,7 +409,7 @@ def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
 
 @pytest.mark.slow
 def test_no_key_is_kept(host: Host) -> None:
-    """It goes to EvalScope in a variable; neither record nor file of the chain holds it."""
+    """EvalScope gets it in a variable; neither record nor files contain it."""
     host.ask(["which", "x", "y", "A"] for _ in range(8))
     found = host.chain("--api-key", KEY)
 
@@ -427,12 +425,12 @@ STOPS = [
     pytest.param("ready after", "evaluate", marks=pytest.mark.slow),
     pytest.param("evaluate float: 40 %", "evaluate", marks=pytest.mark.slow),
 ]
-"""What is said when a signal comes, and the program that takes its time then."""
+"""The message when a signal arrives, and the program that runs then."""
 
 
 @pytest.mark.parametrize(("words", "slow"), STOPS)
-def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
-    """In whatever link it comes: nothing is left running, and what was written stays named."""
+def test_an_interrupt_ends_everything(host: Host, words: str, slow: str) -> None:
+    """In any link: no process is left, and written files stay named."""
 
     def say(line: str) -> None:
         host.said.append(line)
@@ -457,7 +455,7 @@ def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model that has learnt to answer, 128 questions and texts, in a folder with a blank."""
+    """A tiny trained model, 128 questions and texts, in a folder with a blank in its name."""
     folder = tmp_path_factory.mktemp("learnt") / "a model"
     program = Path(__file__).parents[1] / "live" / "tiny_learner.py"
     words = [str(PARTS / "venv" / "bin" / "python"), str(program), str(folder)]
@@ -471,7 +469,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(learnt: Path) -> str:
-    """What serves the model that has learnt, as one would type it."""
+    """The command that serves the trained model."""
     variables = {"PYTHONPATH": LIVE / "overlay", "VLLM_CPU_KVCACHE_SPACE": 1, "HF_HUB_OFFLINE": 1, "DO_NOT_TRACK": 1}
     serve = [LIVE / "venv" / "bin" / "vllm", "serve", learnt / "model", "--served-model-name", "tiny"]
     options = ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1"]
@@ -481,7 +479,7 @@ def command(learnt: Path) -> str:
 
 
 def sound(found: OpenChain, method: str, questions: int) -> None:
-    """The whole chain was done, and its verdict rests on the answers one by one."""
+    """The whole chain ran, and its verdict uses paired answers."""
     assert [each.result for each in found.links if each.result is not LaunchResult.PASSED] == [], (
         found.no_accuracy_reason
     )
@@ -510,7 +508,7 @@ def sound(found: OpenChain, method: str, questions: int) -> None:
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
-def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
+def test_the_runbook_runs_the_whole_chain(learnt: Path, tmp_path: Path) -> None:
     """AWQ on a CPU, 128 questions: a verdict with an interval, and nothing left running."""
     given = {"evidence": "", "chain": command(learnt), "questions": learnt / "questions"}
     words = [sys.executable, "-m", "vllm_runbooks", "run", "edge10-toolchain", "--out", str(tmp_path / "a run")]
@@ -538,8 +536,8 @@ def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
 @pytest.mark.live
 @pytest.mark.full
 @pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
-def test_eight_questions_after_gptq_for_real(learnt: Path, tmp_path: Path) -> None:
-    """One server after the other; so few questions have an interval as well."""
+def test_eight_questions_after_real_gptq(learnt: Path, tmp_path: Path) -> None:
+    """One server after the other; even so few questions have an interval."""
     lines = (learnt / "questions" / "boxes_val.csv").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "few").mkdir()
     (tmp_path / "few" / "boxes_val.csv").write_text("".join(lines[:9]), "utf-8")

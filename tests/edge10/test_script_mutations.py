@@ -1,4 +1,4 @@
-"""Scripts, manifests and pages, damaged at random: judging them ends, soon, without an exception, and runs nothing."""
+"""Randomly damaged scripts, manifests and pages are checked quickly and without effects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def cut(text: str, chance: random.Random) -> str:
 
 
 def put(text: str, chance: random.Random) -> str:
-    """Signs that mean something to a shell, to YAML, to a page or to an editor, anywhere."""
+    """Insert characters with a meaning in shell, YAML, Markdown or an editor anywhere."""
     for _ in range(chance.randrange(1, 8)):
         at = chance.randrange(len(text) + 1)
         text = text[:at] + chance.choice([*SIGNS, *CONTROLS]) + text[at:]
@@ -104,8 +104,8 @@ NAMES = ["", "run.sh", "compose.yaml", "unit.service", "page.md", "start.py", "D
         pytest.param(10_000, id="10000", marks=pytest.mark.full),
     ],
 )
-def test_damaged_scripts_are_judged(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No exception, and none takes long; mending is tried on some as well."""
+def test_damaged_scripts_are_checked(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No exception, none is slow; some are also fixed."""
     chance = random.Random(SEED + count)  # noqa: S311 - a repeatable choice, no secret
     monkeypatch.chdir(tmp_path)
     told: Counter[str] = Counter()
@@ -172,7 +172,7 @@ MADE_TO_BE_SLOW = [
 
 
 def _judged_quickly(name: str, text: str, seconds: float) -> None:
-    """Judge a text within so much processor time."""
+    """Check a text within this processor time."""
     began = time.process_time()
     checking.lint_text(text, name=name, vllm="0.19.0")
 
@@ -181,8 +181,8 @@ def _judged_quickly(name: str, text: str, seconds: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), MADE_TO_BE_SLOW)
-def test_the_beginning_of_what_is_made_to_be_slow_is_not(name: str, text: str) -> None:
-    """Nor is the whole where it is short, or its last words are what counts, as in Python."""
+def test_a_prefix_of_a_slow_text_is_fast(name: str, text: str) -> None:
+    """So is the whole, if it is short or rejected by its end, as in Python."""
     _judged_quickly(name, text if name == "start.py" else text[:12_000], 3)
 
 
@@ -217,14 +217,14 @@ def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
         for number in ("9" * 400, "9" * 4000, "9" * 5000, "0x" + "f" * 6000)
     ],
 )
-def test_numbers_of_any_length_are_judged(name: str, text: str, vllm: str) -> None:
-    """Those that Python refuses to print, or to turn into a fraction, raise nothing either."""
+def test_numbers_of_any_length_are_checked(name: str, text: str, vllm: str) -> None:
+    """Including those that Python cannot print or convert to a fraction."""
     checking.lint_text(text, name=name, vllm=vllm, gpus="2xA100-80GB", fix=True)
 
 
 @pytest.mark.slow
-def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
-    """Neither by judging nor by mending: no process is started, no file is made."""
+def test_nothing_in_a_script_is_run(tmp_path: Path) -> None:
+    """Checking and fixing start no process and write no file."""
     victim = tmp_path / "made"
     text = (
         f"touch {victim}\nX=$(touch {victim})\n`touch {victim}`\neval 'touch {victim}'\nvllm serve $(touch {victim})"

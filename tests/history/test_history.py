@@ -1,4 +1,4 @@
-"""The history keeps what it acknowledged, whatever happens to the process or the file, and never ends a command."""
+"""The history keeps acknowledged entries in any failure, and never ends a command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def place() -> Path:
 
 
 def told(line: str) -> None:
-    """Takes what must not be said."""
+    """Collects warnings."""
     pytest.fail(line)
 
 
@@ -82,13 +82,13 @@ def all_of_it(**asked: Any) -> list[HistoryEntry]:
 
 @contextlib.contextmanager
 def edited() -> Iterator[sqlite3.Connection]:
-    """The file, behind the history's back."""
+    """Change the file behind the history's back."""
     with contextlib.closing(sqlite3.connect(history.place())) as file, file:
         yield file
 
 
 def die_with(work: Callable[[], object]) -> None:
-    """Do something in a process that is gone afterwards, without a chance to close anything."""
+    """Run an action in a process that is then killed without cleanup."""
     pid = os.fork()
     if not pid:
         try:
@@ -98,11 +98,11 @@ def die_with(work: Callable[[], object]) -> None:
     os.waitpid(pid, 0)
 
 
-# What is kept
+# Stored entries
 
 
-def test_an_entry_is_what_was_told(place: Path) -> None:
-    """Every part of it comes back, with where it was done; the file and its folder are the owner's alone."""
+def test_an_entry_is_read_back_unchanged(place: Path) -> None:
+    """With its host and folder; the file and its folder are private."""
     with history.opened(say=told) as kept_:
         id_ = kept_.begin("run", "single-gpu-oom on k", inputs={"parameters": {"gpus": "", "start": 0}}, job="nightly")
         (begun,) = kept_.entries()
@@ -122,8 +122,8 @@ def test_an_entry_is_what_was_told(place: Path) -> None:
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
 
-def test_any_text_can_be_kept_and_no_secret_is(place: Path) -> None:
-    """Half a character, an end in the middle, a line's end, a terminal's colour; tokens, and what a key calls one."""
+def test_any_text_can_be_stored_without_secrets(place: Path) -> None:
+    """Lone surrogates, NUL, line ends, terminal colors; tokens, and values with a secret's name."""
     odd = "a\ud800b\x00c\nd\x1b[31m'\""
     with history.opened(say=told) as kept_:
         inputs = {"odd": odd, "token": SECRET, "variables": {"API_KEY": "correct-horse-battery-9"}, odd: [odd]}
@@ -164,7 +164,7 @@ def test_entries_are_found() -> None:
                 kept_.entry(wrong)
 
 
-def test_an_id_that_begins_several_is_refused() -> None:
+def test_an_ambiguous_id_is_rejected() -> None:
     """With two of them named."""
     keep(2)
     with edited() as file:
@@ -174,8 +174,8 @@ def test_an_id_that_begins_several_is_refused() -> None:
         kept_.entry("abcd")
 
 
-def test_old_entries_go_when_another_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of more than 400 days, and those beyond the number that is kept, each with its parts."""
+def test_old_entries_are_removed_when_another_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those above 400 days and above the maximum number, with their parts."""
     (old,) = keep(kind="check")
     keep(part_of=old)
     with edited() as file:
@@ -192,8 +192,8 @@ def test_old_entries_go_when_another_is_begun(monkeypatch: pytest.MonkeyPatch) -
 # Who was interrupted
 
 
-def test_what_a_dead_process_began_is_told_once() -> None:
-    """It is marked as interrupted; what runs, and what a process of another container began, is left alone."""
+def test_entries_of_a_dead_process_are_reported_once() -> None:
+    """They are marked as interrupted; running ones, and those of other containers, stay."""
 
     def begin() -> None:
         with history.opened(say=told) as dying:
@@ -215,8 +215,8 @@ def test_what_a_dead_process_began_is_told_once() -> None:
         assert {each.id for each in kept_.entries() if each.verdict is None} == {running, elsewhere}
 
 
-def test_what_is_of_another_kind_or_schedule_is_left_to_whoever_tells_it() -> None:
-    """A schedule that looks for its own turns takes no other command's news away."""
+def test_entries_of_other_kinds_or_schedules_are_left_to_their_commands() -> None:
+    """A schedule does not report interruptions of other commands."""
 
     def begin() -> None:
         with history.opened(say=told) as dying:
@@ -232,8 +232,8 @@ def test_what_is_of_another_kind_or_schedule_is_left_to_whoever_tells_it() -> No
         assert [each.subject for each in kept_.interrupted()] == ["m"]
 
 
-def test_what_was_interrupted_and_cannot_be_read_ends_no_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is said and left out; the others are told."""
+def test_an_unreadable_interrupted_entry_ends_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is reported and skipped; the others are listed."""
 
     def begin() -> None:
         with history.opened(say=told) as dying:
@@ -249,8 +249,8 @@ def test_what_was_interrupted_and_cannot_be_read_ends_no_command(capsys: pytest.
     assert "a run of b on k" in other
 
 
-def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    """In one line, once; and nothing where no history is wanted."""
+def test_the_next_command_reports_interruptions(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, in one line, and not with --no-history."""
 
     def begin() -> None:
         with history.opened(say=told) as dying:
@@ -267,7 +267,7 @@ def test_the_next_command_says_what_was_interrupted(capsys: pytest.CaptureFixtur
         assert capsys.readouterr().err == ""
 
 
-# What can happen to the file
+# Damage to the file
 
 
 def truncated(place: Path, chance: random.Random) -> None:
@@ -282,7 +282,7 @@ def flipped(place: Path, chance: random.Random) -> None:
 
 
 def check_goes_on(place: Path, before: Sequence[str]) -> None:
-    """Keep and read an entry, whatever lies there; what was there is still there, or was set aside in one line."""
+    """Store and read an entry with any old file, which stays or is set aside in one line."""
     said: list[str] = []
     with history.opened(say=said.append) as kept_:
         kept_.interrupted()
@@ -346,8 +346,8 @@ def without_form(_: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [as_text, as_folder, without_table, without_form])
-def test_what_is_no_history_is_set_aside(place: Path, damage: Callable[[Path], None]) -> None:
-    """A text, a folder, a database whose table is gone or whose version is not the one of its header."""
+def test_a_file_other_than_a_history_is_set_aside(place: Path, damage: Callable[[Path], None]) -> None:
+    """A text, a folder, a database without the table, or with another version than its header."""
     before = keep(3)
     damage(place)
 
@@ -356,7 +356,7 @@ def test_what_is_no_history_is_set_aside(place: Path, damage: Callable[[Path], N
     assert len(all_of_it()) == 1
 
 
-def test_a_journal_that_is_gone_costs_its_entries_alone(place: Path) -> None:
+def test_a_missing_journal_loses_only_its_entries(place: Path) -> None:
     """The file that is left is whole."""
     keep(3)
     die_with(lambda: history.History(place, told).add("run", "x", Verdict.PASS, "", inputs={}, results={}, seconds=0))
@@ -367,8 +367,8 @@ def test_a_journal_that_is_gone_costs_its_entries_alone(place: Path) -> None:
     assert len(all_of_it()) == 4
 
 
-def test_a_file_that_is_damaged_while_it_is_used_loses_nothing_of_this_command(place: Path) -> None:
-    """What was begun before is there with its end; so it is where the history is wiped meanwhile."""
+def test_a_file_damaged_during_use_loses_nothing_of_this_command(place: Path) -> None:
+    """A begun entry is stored with its end; also if the history is wiped meanwhile."""
     for harm in (as_text, history.remove):
         said: list[str] = []
         with history.opened(say=said.append) as kept_:
@@ -400,8 +400,8 @@ def pipe(place: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "says"), [(foreign, "another program"), (newer, "newer release"), (pipe, "is not a regular file; use")]
 )
-def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], None], says: str) -> None:
-    """That is said in one line, and the command goes on without a history; one that asks for it is refused."""
+def test_files_of_others_are_not_touched(place: Path, other: Callable[[Path], None], says: str) -> None:
+    """One line reports it, and the command continues without a history, unless it needs one."""
     place.parent.mkdir(parents=True, exist_ok=True)
     other(place)
     before = place.stat().st_ino
@@ -421,10 +421,10 @@ def test_what_is_not_ours_is_left_alone(place: Path, other: Callable[[Path], Non
 
 
 @pytest.mark.parametrize("content", [b"important notes\n", b"SQLite format 3\0" + bytes(84), b"\0" * 8192])
-def test_a_file_of_somebody_else_is_neither_moved_nor_removed(
+def test_a_foreign_file_is_neither_moved_nor_removed(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A variable that names the wrong file costs nobody that file, by whatever command."""
+    """Even if a variable names it, in any command."""
     notes = tmp_path / "notes.txt"
     notes.write_bytes(content)
     monkeypatch.setenv(history.PLACE, str(notes))
@@ -438,8 +438,8 @@ def test_a_file_of_somebody_else_is_neither_moved_nor_removed(
     assert notes.read_bytes() == content
 
 
-def test_the_mark_of_a_history_stands_in_the_file_from_its_first_moment(tmp_path: Path) -> None:
-    """What dies before its log is written back has left a file that is known again."""
+def test_the_file_is_marked_as_a_history_immediately(tmp_path: Path) -> None:
+    """After a crash before the first checkpoint it is still recognized."""
     die_with(lambda: history.History(tmp_path / "mine", told).begin("run", "a on b", inputs={}))
 
     assert database.is_ours(tmp_path / "mine")
@@ -459,8 +459,8 @@ def test_a_file_of_an_earlier_form_is_brought_up_to_date(monkeypatch: pytest.Mon
         assert file.execute("PRAGMA user_version").fetchone() == (2,)
 
 
-def test_a_file_that_is_locked_too_long_is_done_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line; nobody waits for ever."""
+def test_a_file_locked_for_too_long_is_skipped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, without waiting forever."""
     keep()
     monkeypatch.setattr(database, "_BUSY_S", 0.2)
     holder = sqlite3.connect(place, isolation_level=None)
@@ -476,7 +476,7 @@ def test_a_file_that_is_locked_too_long_is_done_without(place: Path, monkeypatch
 
 @pytest.fixture
 def full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[str]]:
-    """A disk that is full, with a history on it, and the ids of what that holds."""
+    """A full disk with a history, and the ids of its entries."""
     subprocess.run(["mount", "-o", "remount,size=600k", small_disk], check=True)
     monkeypatch.setenv(history.PLACE, str(small_disk / "history.sqlite"))
     before = keep(2)
@@ -486,8 +486,8 @@ def full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
     return small_disk, before
 
 
-def test_a_full_disk_costs_the_entry_alone(full_disk: tuple[Path, list[str]]) -> None:
-    """That is said in one line, and what was kept before is whole."""
+def test_a_full_disk_loses_only_the_new_entry(full_disk: tuple[Path, list[str]]) -> None:
+    """One line reports it, and earlier entries are intact."""
     disk, before = full_disk
     said: list[str] = []
     with history.opened(say=said.append) as kept_:
@@ -501,10 +501,10 @@ def test_a_full_disk_costs_the_entry_alone(full_disk: tuple[Path, list[str]]) ->
 
 
 @pytest.mark.slow
-def test_a_command_ends_as_it_would_where_the_disk_is_full(
+def test_a_full_disk_does_not_change_a_commands_result(
     full_disk: tuple[Path, list[str]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With its own exit status, and one line more on standard error."""
+    """The exit status is its own, with one line more on standard error."""
     status = command_line(["check", "--only", "tiny-cpu-interrupted", "--out", str(tmp_path / "out")])
     out, err = capfd.readouterr()
     (full_disk[0] / "filler").unlink()
@@ -516,7 +516,7 @@ def test_a_command_ends_as_it_would_where_the_disk_is_full(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody without a home")
 def test_a_user_without_a_home_has_no_history() -> None:
-    """That is said in one line."""
+    """One line reports it."""
     code = """\
 import os
 from vllm_runbooks.history import store as history
@@ -532,8 +532,8 @@ with history.opened(say=output.say) as kept:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_what_another_user_keeps_is_left_alone() -> None:
-    """A sound file that this one may not read, in a folder in which it may rename it, as after sudo."""
+def test_another_users_history_is_not_touched() -> None:
+    """A valid but unreadable file in a folder where it could be renamed, as after sudo."""
     code = """\
 import os
 from vllm_runbooks.history import store as history
@@ -563,7 +563,7 @@ except history.InputError as error:
         assert "no permission to read the history" in line
 
 
-# Several at once, and at little cost
+# Concurrency and cost
 
 
 def write_many(number: int) -> None:
@@ -573,8 +573,8 @@ def write_many(number: int) -> None:
             kept_.end(id_, Verdict.PASS, "fine", seconds=0.0, results={})
 
 
-def test_eight_writers_at_once_lose_nothing() -> None:
-    """Not even of those that make the file; no lock is an error."""
+def test_eight_concurrent_writers_lose_nothing() -> None:
+    """Not even while creating the file; no lock is an error."""
     context = multiprocessing.get_context("fork")
     writers = [context.Process(target=write_many, args=(number,)) for number in range(8)]
     for one in writers:
@@ -595,7 +595,7 @@ def write_despite(number: int) -> None:
 
 @pytest.mark.parametrize("damage", [as_text, as_folder])
 def test_a_damaged_file_is_set_aside_by_one_of_many(place: Path, damage: Callable[[Path], None]) -> None:
-    """The new file that one of them makes is not taken for the damaged one by another."""
+    """Others do not mistake the new file for the damaged one."""
     keep()
     damage(place)
     context = multiprocessing.get_context("fork")
@@ -610,8 +610,8 @@ def test_a_damaged_file_is_set_aside_by_one_of_many(place: Path, damage: Callabl
     assert len([path for path in place.parent.glob("*.damaged-*") if not path.name.endswith(("-wal", "-shm"))]) == 1
 
 
-def test_a_long_text_is_told_by_its_digest() -> None:
-    """A log that was pasted into a parameter does not fill the file, and two of them can be told apart."""
+def test_a_long_text_is_stored_as_its_digest() -> None:
+    """A log pasted into a parameter does not fill the file, and two can be distinguished."""
     with history.opened(say=told) as kept_:
         for end in "ab":
             kept_.begin("run", "x", inputs={"parameters": {"pasted_log": "line\n" * 100_000 + end, "gpus": "A100"}})
@@ -624,8 +624,8 @@ def test_a_long_text_is_told_by_its_digest() -> None:
 
 
 @pytest.mark.parametrize("facts", [[], {"a": []}, {"a": {}}, {"a": float("nan")}, {str(n): n for n in range(201)}, "x"])
-def test_a_verdict_with_strange_facts_is_none(facts: Any) -> None:
-    """What a notebook shows is not trusted: a run whose verdict holds anything else than names and values fails."""
+def test_a_malformed_verdict_is_ignored(facts: Any) -> None:
+    """Notebook output is not trusted: a run whose verdict has other values than facts fails."""
     good = {"schema": 2, "verdict": "pass", "reason": "x", "case": None, "outcome": None, "root_cause": None}
     verdict = parse_verdict({**good, "findings": [], "facts": {"a": 1.5, "b": "c", "d": True}})
 
@@ -634,8 +634,8 @@ def test_a_verdict_with_strange_facts_is_none(facts: Any) -> None:
     assert parse_verdict({**good, "findings": [], "facts": facts}) is None
 
 
-def test_an_entry_costs_little() -> None:
-    """Opening, beginning and ending take less than 50 ms of computing, also beside ten thousand entries."""
+def test_an_entry_is_cheap() -> None:
+    """Opening, beginning and ending take less than 50 ms, also with ten thousand entries."""
     keep()
     with edited() as file:
         file.execute(
@@ -659,17 +659,17 @@ def test_an_entry_costs_little() -> None:
 
 
 def test_help_needs_no_database() -> None:
-    """What is not asked for costs nothing."""
+    """It is not loaded."""
     for words in (["--help"], ["history", "--help"], ["check", "--help"], ["list"]):
         code = f"import sys; from vllm_runbooks.cli import run; run({words!r}); sys.exit('sqlite3' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
-# What commands keep
+# Entries of commands
 
 
-def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
-    """Each run is begun before it runs, with its defaults and without secrets, and ended as it is judged."""
+def test_a_check_is_stored_while_it_runs(tmp_path: Path) -> None:
+    """Each run is stored before it starts, without secrets, and completed with its verdict."""
     case = folders.cases_dir() / "tiny-cpu-port-in-use"
     notebook_ = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
     given = {"evidence": str(case), "api_key": "correct-horse-battery-9"}
@@ -704,8 +704,8 @@ def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each run with what it was given and came to, as parts of the check."""
+def test_a_check_is_stored_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each run with its inputs and result, as a part of the check."""
     assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--out", str(tmp_path)]) == 0
     capsys.readouterr()
 
@@ -724,8 +724,8 @@ def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Defaults included, secrets replaced; a verdict of its own is that of the entry."""
+def test_a_run_is_stored_with_its_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Including defaults, with secrets replaced; its verdict is the entry's."""
     path = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
     case = tmp_path / "k"
     shutil.copytree(folders.cases_dir() / "tiny-cpu-interrupted", case)
@@ -742,8 +742,8 @@ def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.slow
-def test_no_history_leaves_nothing(stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of a check, a run, a start, nor of checks before one that start nothing."""
+def test_no_history_stores_nothing(stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """For a check, a run, a launch, and checks without a launch."""
     out = ["--out", str(tmp_path / "out")]
     assert command_line(["check", "--only", "tiny-cpu-port-in-use", "--no-history", *out]) == 0
     assert command_line(["run", "check-a-command", "--no-history", *out]) == 0
@@ -756,7 +756,7 @@ def test_no_history_leaves_nothing(stage: Stage, tmp_path: Path, capfd: pytest.C
 
 
 @pytest.mark.slow
-def test_a_guarded_start_is_kept(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_supervised_launch_is_stored(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
     """Its command, the options with the release's defaults, tries, checks and times."""
     stage.setenv("STAND_IN", json.dumps([*UP, {"serve": {}}, {"hold": True}]))
     words = ["serve", "--vllm", "0.32.0", "--skip", "model", "--until-ready"]
@@ -792,10 +792,10 @@ def attempt(outcome: Outcome, **more: Any) -> Attempt:
         ((), 130, Verdict.INTERRUPTED, "not launched: port: 8000 is taken"),
     ],
 )
-def test_a_start_has_passed_when_it_served_to_its_end(
+def test_a_launch_passes_if_it_served_to_its_end(
     attempts: tuple[Attempt, ...], status: int, verdict: Verdict, reason: str
 ) -> None:
-    """A signal to a server that serves is no fault of it."""
+    """Stopping a serving server with a signal is not a failure."""
     checks = (Check("port", LaunchResult.FAILED, "8000 is taken"),)
     found = Guarded("x", "0.32.0", checks, attempts, status)
 
@@ -803,11 +803,11 @@ def test_a_start_has_passed_when_it_served_to_its_end(
     assert guarded.results(found)["checks"] == {"port": "failed"}
 
 
-# What is asked of it
+# Queries
 
 
 def start(vllm: str, *more: str, kv_gib: float = 20.0) -> str:
-    """Keep a start of a server with a release."""
+    """Store a launch of a server with a release."""
     subject = serve.subject(["vllm", "serve", "Qwen/Qwen3-8B", *more], vllm=vllm, environment={"PATH": "/bin"})
     with history.opened(say=told) as kept_:
         facts = {"kv_cache_gib": kv_gib}
@@ -819,15 +819,15 @@ def start(vllm: str, *more: str, kv_gib: float = 20.0) -> str:
 
 
 def compared(capsys: pytest.CaptureFixture[str], a: str, b: str, form: str = "text") -> tuple[int, str]:
-    """The exit status of `diff`, and what it printed."""
+    """The exit status of `diff`, and its output."""
     status = command_line(["diff", a, b, "--format", form])
     out, err = capsys.readouterr()
     assert err == ""
     return status, out
 
 
-def test_two_releases_differ_in_what_the_command_leaves_to_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same command: defaults that changed stand before the results, with what the change does."""
+def test_two_releases_differ_in_their_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    """For the same command, changed defaults and their effects precede the results."""
     first, second = start("0.16.0"), start("0.32.0", kv_gib=22.0)
 
     status, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
@@ -846,8 +846,8 @@ def test_two_releases_differ_in_what_the_command_leaves_to_them(capsys: pytest.C
     assert compared(capsys, second, first, "json")[0] == 1
 
 
-def test_what_one_gives_and_the_other_leaves_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """The value of the other is its release's default."""
+def test_an_option_in_only_one_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The other's value is its release's default."""
     start("0.32.0", "--gpu-memory-utilization", "0.8")
     start("0.32.0")
 
@@ -859,7 +859,7 @@ def test_what_one_gives_and_the_other_leaves_is_said(capsys: pytest.CaptureFixtu
 
 
 def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `diagnose` printed, with findings gained and lost, and defaults of the releases that differ."""
+    """Two outputs of `diagnose`: new and missing findings, and defaults of the releases."""
     names = []
     for case in ("tiny-cpu-served", "autoglm-3090-video-oom"):
         command_line(["diagnose", str(folders.cases_dir() / case / "startup.log"), "--format", "json"])
@@ -886,7 +886,7 @@ def test_an_exported_entry_is_compared_as_the_entry_itself(tmp_path: Path, capsy
 
 
 def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """By what each came to; how long it took is told and makes no difference."""
+    """By their results; durations are shown and make no difference."""
     results: dict[str, Any]
     for gib, seconds in ((1.0, 1.0), (1.0, 2.0), (2.0, 2.0)):
         with history.opened(say=told) as kept_:
@@ -916,10 +916,10 @@ def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> N
         ('{"a": 1}\n{"a": 1}\n', "from an export with several lines, use one line"),
     ],
 )
-def test_what_is_no_document_is_refused(
+def test_an_invalid_document_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
 ) -> None:
-    """In one line, with nothing printed."""
+    """In one line, with no output."""
     file = tmp_path / "x.json"
     file.write_text(text)
 
@@ -1005,7 +1005,7 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
 
 
 def test_a_curve_goes_from_the_first_entry_to_the_last() -> None:
-    """From left to right within its picture, its ends named by their moments."""
+    """From left to right inside the picture, with the timestamps of its ends."""
     points = tuple(
         TrendPoint(f"{day}", f"2026-11-2{day}T08:00:00", Verdict.PASS, took, {"kv_cache_gib": took / 8})
         for day, took in ((1, 10.0), (2, 20.0), (3, 15.0))
@@ -1023,7 +1023,7 @@ def test_a_curve_goes_from_the_first_entry_to_the_last() -> None:
 
 
 def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[str], place: Path) -> None:
-    """Lines from the oldest on; what is removed is told, those that were set aside and the logs of starts included."""
+    """Lines from the oldest; removed entries, set-aside files and logs of launches are listed."""
     ids = keep(3)
     lines = printed(capsys, "history", "export", "-").splitlines()
     assert [json.loads(line)["id"] for line in lines] == ids
@@ -1050,8 +1050,8 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
 # Killed at any moment
 
 
-def test_wiping_removes_what_jobs_left_and_no_job_that_runs(capsys: pytest.CaptureFixture[str], place: Path) -> None:
-    """The state of all parts of the tool lies in one folder."""
+def test_wiping_keeps_running_jobs(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+    """Their state is in the same folder."""
     state = place.parent / "jobs"
     for name in ("old", "busy"):
         (state / name / "20260101T000000Z").mkdir(parents=True)
@@ -1066,8 +1066,8 @@ def test_wiping_removes_what_jobs_left_and_no_job_that_runs(capsys: pytest.Captu
     assert sorted(path.name for path in state.iterdir()) == ["busy", "busy.running"]
 
 
-def test_keeping_nothing_is_not_pruning(capsys: pytest.CaptureFixture[str]) -> None:
-    """What removes all of it asks before."""
+def test_removing_everything_is_not_pruning(capsys: pytest.CaptureFixture[str]) -> None:
+    """It requires confirmation."""
     keep()
 
     assert command_line(["history", "prune", "--keep", "0"]) == 2
@@ -1075,16 +1075,16 @@ def test_keeping_nothing_is_not_pruning(capsys: pytest.CaptureFixture[str]) -> N
     assert len(all_of_it()) == 1
 
 
-def test_a_request_that_cannot_be_read_leaves_no_entry() -> None:
-    """`SUBJECT~1` is then what was really looked at before."""
+def test_an_invalid_request_is_not_stored() -> None:
+    """`SUBJECT~1` is then the real previous one."""
     status = command_line(["probe", "http://127.0.0.1:9", "--log", "there-is-none.log"])
 
     assert status == 2
     assert all_of_it() == []
 
 
-def test_a_relative_folder_for_state_is_left_out_of_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the specification of these folders asks."""
+def test_a_relative_state_folder_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in the XDG specification."""
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -1116,7 +1116,7 @@ KILLS = [
 
 
 def _read_until(process: subprocess.Popen[str], passes: int) -> str:
-    """What a suite says until so many of its runs have passed, or it has ended."""
+    """The output of a suite until this many runs have passed, or its end."""
     assert process.stderr
     said = ""
     while len(_PASSED.findall(said)) < passes and (line := process.stderr.readline()):
@@ -1126,7 +1126,7 @@ def _read_until(process: subprocess.Popen[str], passes: int) -> str:
 
 @pytest.mark.parametrize("seeds", KILLS)
 def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was printed is kept, no file is half written, and the next command says what was interrupted, once."""
+    """Printed results are stored, no file is partial, and the next command reports it once."""
     moments = set()
     for seed in seeds:
         before = {each.id for each in all_of_it()}
@@ -1166,7 +1166,7 @@ def _check_whole(out: Path) -> None:
 
 
 @pytest.mark.full
-def test_eight_suites_at_once_share_a_history(three: Path) -> None:
+def test_eight_concurrent_suites_share_a_history(three: Path) -> None:
     """No lock is an error, and every run of each is there."""
     suites = [
         subprocess.Popen(suite_of(three, f"out{number}"), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -1192,8 +1192,8 @@ def test_listed_is_whole() -> None:
 
 
 @pytest.mark.slow
-def test_a_suite_that_is_ended_closes_its_entries(three: Path) -> None:
-    """What was judged is kept as it was, what ran is interrupted, and nothing is left open."""
+def test_a_terminated_suite_closes_its_entries(three: Path) -> None:
+    """Finished runs keep their verdict, running ones are interrupted, none is open."""
     process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + scaled(60)
     while not all_of_it(kind="run") and time.monotonic() < deadline:

@@ -133,8 +133,8 @@ def _clean(visit: Visit) -> None:
     assert visit.errors == []
 
 
-def test_a_log_is_pasted_and_its_way_out_copied(browser: Browser, origin: str) -> None:
-    """Paste, read the cause, press the button: the clipboard holds the command that was checked."""
+def test_a_log_is_pasted_and_its_fix_is_copied(browser: Browser, origin: str) -> None:
+    """Paste, read the cause, press the button: the clipboard has the checked command."""
     wants = ("clipboard-read", "clipboard-write")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
         page = visit.page
@@ -152,7 +152,7 @@ def test_a_log_is_pasted_and_its_way_out_copied(browser: Browser, origin: str) -
 
 
 def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> None:
-    """Tab leads from the box for the log through the controls to the answer; Enter on the button copies the command."""
+    """Tab leads from the log through the controls to the answer; Enter on the button copies."""
     wants = ("clipboard-read", "clipboard-write")
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", permissions=wants) as visit:
         page = visit.page
@@ -186,7 +186,7 @@ def test_a_log_is_diagnosed_without_a_mouse(browser: Browser, origin: str) -> No
 
 
 def test_a_language_is_chosen(browser: Browser, origin: str, tmp_path: Path) -> None:
-    """The cause and its ways out follow; what is in another language than the page says so."""
+    """Cause and fixes follow; text in another language than the page is marked."""
     with jupyter_lab.shown(browser, origin, "diagnose.ipynb", height=2400) as visit:
         page = visit.page
         page.get_by_text("out of memory in the multimodal encoder").first.wait_for()
@@ -196,8 +196,8 @@ def test_a_language_is_chosen(browser: Browser, origin: str, tmp_path: Path) -> 
         _clean(visit)
 
 
-def test_a_long_log_is_read_while_the_page_goes_on(browser: Browser, origin: str, tmp_path: Path) -> None:
-    """It is said that the log is read, the kernel answers others meanwhile, and the answer comes."""
+def test_a_long_log_is_read_without_blocking_the_page(browser: Browser, origin: str, tmp_path: Path) -> None:
+    """The panel reports progress, the kernel answers others, and the answer arrives."""
     noise = "(APIServer pid=1) INFO 11-20 08:03:55 [loggers.py:127] Engine 000: nothing of note, said again\n"
     (tmp_path / "long.log").write_text(noise * 100_000 + BUSY, encoding="utf-8")
     with jupyter_lab.shown(browser, origin, "long.ipynb") as visit:
@@ -206,7 +206,7 @@ def test_a_long_log_is_read_while_the_page_goes_on(browser: Browser, origin: str
         page.get_by_placeholder("path, or recorded case").fill(str(tmp_path / "long.log"))
         page.keyboard.press("Tab")
         page.get_by_text("Reading …").wait_for()
-        # The panel's cell is the active one since its field was written in.
+        # The panel's cell is active since its field was edited.
         for command in ("notebook:move-cursor-down", "notebook:run-cell"):
             page.evaluate(f"window.jupyterapp.commands.execute('{command}')")
         page.locator(".jp-InputPrompt", has_text="[3]:").wait_for()
@@ -233,8 +233,8 @@ def test_a_long_read_is_cancelled(browser: Browser, origin: str, tmp_path: Path)
         _clean(visit)
 
 
-def test_the_cause_is_in_the_middle_of_the_marked_log(browser: Browser, origin: str) -> None:
-    """Nobody has to scroll the frame of the log to it, for the first log and for the next."""
+def test_the_cause_is_scrolled_to_in_the_annotated_log(browser: Browser, origin: str) -> None:
+    """For the first log and for the next."""
     is_inside = """() => {
         const frame = document.querySelector('.vr-scrolled'), cause = frame.querySelector('[data-cause]');
         if (!cause) return false;
@@ -251,10 +251,10 @@ def test_the_cause_is_in_the_middle_of_the_marked_log(browser: Browser, origin: 
         _clean(visit)
 
 
-def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, folder: Path, origin: str) -> None:
-    """A paste into start-here changes the summary and every step below it."""
+def test_a_runbook_follows_its_panel_in_the_browser(browser: Browser, folder: Path, origin: str) -> None:
+    """A log pasted into start-here changes the summary and every step."""
     wants = ("clipboard-read", "clipboard-write")
-    # A copy: a kernel keeps what was pasted, and another test runs the runbook as it is opened.
+    # A copy: a kernel keeps pasted text, and another test runs the original runbook.
     (folder / "pasted.ipynb").write_bytes((folder / "start-here.ipynb").read_bytes())
     with jupyter_lab.shown(browser, origin, "pasted.ipynb", height=6000, permissions=wants) as visit:
         page = visit.page
@@ -269,8 +269,8 @@ def test_a_runbook_answers_what_its_panel_is_given(browser: Browser, folder: Pat
         _clean(visit)
 
 
-def test_a_page_that_shows_the_cards_says_so(browser: Browser, origin: str) -> None:
-    """While it is told to, every few seconds: by that the kernel knows that somebody still looks."""
+def test_a_page_with_the_gpu_panel_sends_a_heartbeat(browser: Browser, origin: str) -> None:
+    """Every few seconds on request, so that the kernel knows that the page is open."""
     with jupyter_lab.shown(browser, origin, "beat.ipynb") as visit:
         page = visit.page
         page.locator(".jp-OutputArea-output", has_text="beat 2").wait_for()
@@ -278,7 +278,7 @@ def test_a_page_that_shows_the_cards_says_so(browser: Browser, origin: str) -> N
 
 
 def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> None:
-    """Two files at once are one start; what is no text is refused in one line."""
+    """Two files together are one launch; a binary file is rejected in one line."""
     (tmp_path / "head.log").write_text("INFO 11-20 08:03:55 [a.py:1] hello\n", encoding="utf-8")
     (tmp_path / "worker.log").write_text(BUSY, encoding="utf-8")
     (tmp_path / "picture.log").write_bytes(b"\x89PNG\r\n\x1a\n")
@@ -314,8 +314,8 @@ def test_a_slider_is_moved_by_keyboard(browser: Browser, origin: str) -> None:
         _clean(visit)
 
 
-def test_a_command_is_written_and_judged(browser: Browser, origin: str) -> None:
-    """What is wrong is marked in the text, said at the cursor, and the corrected text stands beside it."""
+def test_a_command_is_checked_while_typing(browser: Browser, origin: str) -> None:
+    """Issues are marked in the text and shown at the cursor, next to the corrected text."""
     with jupyter_lab.shown(browser, origin, "commands.ipynb") as visit:
         page = visit.page
         area = page.locator(".vr-editor textarea")
@@ -334,7 +334,7 @@ def test_a_command_is_written_and_judged(browser: Browser, origin: str) -> None:
 
 
 def test_a_long_paste_is_sent_as_a_file(browser: Browser, origin: str) -> None:
-    """Two megabytes do not hold up the page, and are answered; neither they nor a file are in what would be saved."""
+    """Two megabytes do not block the page, and are not saved with the notebook."""
     secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up
     noise = "(APIServer pid=1) INFO 11-20 08:03:55 [loggers.py:127] Engine 000: nothing of note, said again\n"
     wants = ("clipboard-read", "clipboard-write")
@@ -385,7 +385,7 @@ def _books() -> list[str]:
     "book", [pytest.param(name, marks=[] if name == SEED else [pytest.mark.full]) for name in _books()]
 )
 def test_every_cell_of_a_runbook_runs(browser: Browser, origin: str, book: str) -> None:
-    """Run all cells as it is opened: the check is as expected, the panels stand where they help, nothing is fetched."""
+    """In the original order: the check passes, panels are in place, and nothing is fetched."""
     with jupyter_lab.shown(browser, origin, f"{book}.ipynb", height=4000) as visit:
         page = visit.page
         page.wait_for_timeout(500)
@@ -426,14 +426,14 @@ def test_each_panel_is_shown_whole(browser: Browser, origin: str, tmp_path: Path
                 _clean(visit)
 
 
-def test_the_command_opens_a_copy_and_ends_with_an_interrupt(tmp_path: Path) -> None:
-    """It says where the copy lies, prints the address with its token, and Ctrl-C ends it with all of its processes."""
+def test_the_command_opens_a_copy_and_ends_on_interrupt(tmp_path: Path) -> None:
+    """It prints the copy's place and the address with token; Ctrl-C ends all its processes."""
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.is_file():
         pytest.skip("the extra lab is not installed")
     home, port = tmp_path / "home", free_port()
     home.mkdir()
-    # A shell starts what runs in its background deaf to Ctrl-C, and this test may run there.
+    # Shells start background processes with Ctrl-C ignored, and this test may be one.
     hearing = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
         "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"

@@ -1,4 +1,4 @@
-"""The panels' models: what was asked comes to what is shown, errors to one line; and their views, without a browser."""
+"""The panels' models without a browser: results, one-line errors, and views."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _texts(told: Any) -> Iterator[RenderedView]:
 # Diagnose
 
 
-def test_a_pasted_log_is_told_whole() -> None:
-    """The summary comes first; the log with its cause marked and what would confirm it stand below."""
+def test_a_pasted_log_is_shown_completely() -> None:
+    """The summary first; then the annotated log with the cause and how to verify it."""
     told = logs.report_on(logs.LogRequest(pasted=BUSY))
     assert told.error == ""
     assert told.summary
@@ -67,8 +67,8 @@ def test_a_pasted_log_is_told_whole() -> None:
     assert "<div data-cause " in told.details.log.html
 
 
-def test_each_way_out_has_the_command_that_is_copied() -> None:
-    """It is the command that was checked, to the letter; the first is what the summary's button copies."""
+def test_each_fix_has_a_button_with_its_command() -> None:
+    """It is exactly the checked command; the summary's button copies the first one."""
     told = logs.report_on(logs.LogRequest(name="autoglm-3090-video-oom"))
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert told.details
@@ -77,8 +77,8 @@ def test_each_way_out_has_the_command_that_is_copied() -> None:
     assert told.fix == answer.remedies[0].command
 
 
-def test_files_that_are_handed_over_are_one_start() -> None:
-    """Several logs are judged together, packed ones as well, and come before what is named or pasted."""
+def test_uploaded_files_are_one_launch() -> None:
+    """Several logs, also packed ones, are diagnosed together before named or pasted ones."""
     files = (
         logs.Upload("a.log", b"INFO 11-20 08:03:55 [a.py:1] hello"),
         logs.Upload("b.log.gz", gzip.compress(BUSY.encode())),
@@ -100,8 +100,8 @@ def test_steps_of_a_runbook_show_the_log_of_the_request() -> None:
     assert told.details is None
 
 
-def test_reading_ends_when_it_is_cancelled() -> None:
-    """A long log is given up at its next piece, in one line."""
+def test_reading_ends_when_cancelled() -> None:
+    """A long log is abandoned at its next piece, in one line."""
     request = logs.LogRequest(pasted=BUSY)
     request.cancelled.set()
     assert logs.report_on(request).error == "pasted text: reading was cancelled"
@@ -119,15 +119,15 @@ def test_reading_ends_when_it_is_cancelled() -> None:
         (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is an image, not text"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_one_line(asked: logs.LogRequest, said: str) -> None:
-    """No traceback and no half of an answer: where, what is wrong, what to do."""
+def test_input_that_cannot_be_diagnosed_is_one_line(asked: logs.LogRequest, said: str) -> None:
+    """No traceback and no partial answer: place, error, fix."""
     told = logs.report_on(asked)
     assert said in told.error
     assert "\n" not in told.error
     assert list(_texts(told)) == []
 
 
-def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_input_is_rejected_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files and pasted text alike, in one line."""
     monkeypatch.setattr(logs, "MAX_UPLOAD", 1 << 20)
     large = memoryview(bytes(1 << 20))
@@ -136,7 +136,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch: pytest.Monk
     assert "is larger than 1 M characters" in logs.report_on(logs.LogRequest(pasted="x" * ((1 << 20) + 1))).error
 
 
-def test_nothing_given_shows_nothing() -> None:
+def test_no_input_shows_nothing() -> None:
     """Neither an answer nor an error."""
     assert logs.report_on(logs.LogRequest(pasted=" \n")) == logs.NOTHING
 
@@ -144,8 +144,8 @@ def test_nothing_given_shows_nothing() -> None:
 # Plan
 
 
-def test_the_command_is_the_one_that_was_planned_and_linted() -> None:
-    """A start that comes up has the planner's command; one that does not has none, and says why."""
+def test_the_command_is_the_planned_and_linted_one() -> None:
+    """A launch that fits has the planner's command; another one has none, with the reason."""
     planner = settings.Planner()
     good = settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", context=8192, utilization=0.9, tp=2)
     told = planner.told(good)
@@ -161,16 +161,16 @@ def test_the_command_is_the_one_that_was_planned_and_linted() -> None:
     assert "does not fit" in bad.overview.plain
 
 
-def test_a_command_whose_start_is_not_certain_says_so() -> None:
-    """Beside the command stands what is not established, and why."""
+def test_a_command_with_an_uncertain_plan_says_so() -> None:
+    """The unknown facts are next to the command."""
     told = settings.Planner().told(settings.PlanRequest("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
     assert told.command
     assert told.note.startswith("Uncertain")
     assert "sliding_window" in told.note
 
 
-def test_a_folder_that_changed_is_planned_anew(tmp_path: Path) -> None:
-    """The answer is about the configuration as it lies there now, not about an earlier one."""
+def test_a_changed_folder_is_planned_again(tmp_path: Path) -> None:
+    """The answer uses the current configuration."""
     config = {
         "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16", "hidden_size": 4096,
         "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
@@ -187,8 +187,8 @@ def test_a_folder_that_changed_is_planned_anew(tmp_path: Path) -> None:
     assert contexts == [True, True]
 
 
-def test_what_is_not_known_is_no_value_of_a_slider() -> None:
-    """Where the release settles a setting, or nobody knows it, the planner is asked without it."""
+def test_an_unknown_setting_has_no_slider_value() -> None:
+    """For defaults of the release, and unknown ones, the planner gets no value."""
     _installed()
     found = settings.bounds(settings.PlanRequest("BAAI/bge-base-en-v1.5", "2xRTX3090"))
     assert (found.context, found.utilization) == (None, None)
@@ -199,7 +199,7 @@ def test_what_is_not_known_is_no_value_of_a_slider() -> None:
     assert "--gpu-memory-utilization" not in panel._copy.text
 
 
-def test_the_panel_begins_with_the_plan_that_it_stands_for() -> None:
+def test_the_panel_begins_with_the_plan_of_the_plain_view() -> None:
     """In the runbook the panel's command is that of the layout the plain view shows."""
     _installed()
     asked = rb.plan_evidence.question(rb.load("plan-autoglm-8x3090"))
@@ -214,8 +214,8 @@ def test_the_panel_begins_with_the_plan_that_it_stands_for() -> None:
     assert "are no JSON object" in panel._error.value
 
 
-def test_a_release_without_data_of_its_own_is_kept() -> None:
-    """It is judged by the nearest one that is known, as everywhere else, and not by another that nobody named."""
+def test_a_release_without_its_own_data_is_kept() -> None:
+    """The nearest known release is used, as everywhere else."""
     _installed()
     panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090", vllm="0.11.9")
     assert panel._asked().vllm == "0.11.9"
@@ -233,15 +233,15 @@ def test_a_release_without_data_of_its_own_is_kept() -> None:
         (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
     ],
 )
-def test_a_setting_that_is_not_legal_says_why(asked: settings.PlanRequest, said: str) -> None:
+def test_an_invalid_setting_has_its_reason(asked: settings.PlanRequest, said: str) -> None:
     """In one line, with no command below it."""
     told = settings.Planner().told(asked)
     assert said in told.error
     assert told.command == ""
 
 
-def test_the_sliders_offer_what_the_model_and_the_cards_allow() -> None:
-    """The longest context is the model's own, the sizes are those that the cards can be split into."""
+def test_the_sliders_have_the_range_of_model_and_gpus() -> None:
+    """The longest context is the model's, the sizes are valid splits of the GPUs."""
     found = settings.bounds(settings.PlanRequest("Qwen/Qwen3-8B", "6xRTX3090"))
     assert found.contexts[-1] == 40960
     assert found.sizes == (1, 2, 3, 4, 6)
@@ -249,7 +249,7 @@ def test_the_sliders_offer_what_the_model_and_the_cards_allow() -> None:
     assert settings.bounds(settings.PlanRequest("no/model", "2xRTX3090")) == settings.SliderBounds()
 
 
-def test_a_slider_is_answered_at_once() -> None:
+def test_a_slider_is_answered_immediately() -> None:
     """A tenth of a second of the processor for each of many steps, with room for a busy host."""
     planner = settings.Planner()
     planner.told(settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2))
@@ -264,8 +264,8 @@ def test_a_slider_is_answered_at_once() -> None:
 # Commands
 
 
-def test_marks_cover_the_words_that_are_wrong() -> None:
-    """Each mark lies on the text that the finding is about; what it says is the linter's own sentence."""
+def test_marks_cover_the_words_of_an_issue() -> None:
+    """Each mark is at the issue's text, with lint's own message."""
     text = "vllm serve m \\\n  --max-model-length 4096 --port 8000\n"
     told = scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0"))
     lines = text.split("\n")
@@ -293,29 +293,29 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
         ("vllm serve m --host 127.0.0.1\n", "Nothing to fix"),
     ],
 )
-def test_a_corrected_text_says_what_is_left_in_it(text: str, said: str) -> None:
-    """Nobody takes a text for right that is only better."""
+def test_a_corrected_text_lists_remaining_issues(text: str, said: str) -> None:
+    """An improved text is not presented as correct."""
     assert scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0")).mended == said
 
 
-def test_no_secret_of_a_command_is_shown_again() -> None:
-    """What is shown beside the editor, and what is copied, has a placeholder in its place."""
+def test_no_secret_of_a_command_is_shown() -> None:
+    """Views next to the editor, and copied text, have a placeholder instead."""
     secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up
     told = scripts.report_on(scripts.CommandRequest(f"vllm serve m --api-key {secret} --max-model-length 4096\n"))
     assert told.error == ""
     assert secret not in told.fixed + "".join(shown.plain + shown.html for shown in _texts(told))
 
 
-def test_a_text_beyond_all_bounds_is_refused_in_one_line() -> None:
-    """Whoever writes is not kept waiting for it."""
+def test_an_oversized_text_is_rejected_in_one_line() -> None:
+    """Typing is not delayed by it."""
     assert "larger than 200,000 characters" in scripts.report_on(scripts.CommandRequest("x" * 200_001)).error
 
 
 # GPUs
 
 
-def test_a_recorded_host_is_shown_with_the_card_to_take() -> None:
-    """As `inventory` says it."""
+def test_a_recorded_host_is_shown_with_the_recommended_gpu() -> None:
+    """As in `inventory`."""
     told = cards.report_on("host-8xa100-shared")
     assert told.chosen
     assert told.chosen.plain.startswith("Recommended: GPU 4")
@@ -325,7 +325,7 @@ def test_a_recorded_host_is_shown_with_the_card_to_take() -> None:
 
 
 def test_a_host_without_a_gpu_is_one_line(tmp_path: Path) -> None:
-    """What is missing and what can be done; no empty tables."""
+    """The missing driver and the alternatives, without empty tables."""
     bare = json.loads((folders.cases_dir() / "host-1xa100" / "inventory.json").read_text(encoding="utf-8"))
     path = tmp_path / "cpu.json"
     path.write_text(json.dumps({**bare, "gpus": [], "no_gpus_reason": "no NVIDIA\ndriver answers"}), encoding="utf-8")
@@ -334,8 +334,8 @@ def test_a_host_without_a_gpu_is_one_line(tmp_path: Path) -> None:
     assert (told.cards, told.chosen) == (None, None)
 
 
-def test_a_watched_card_tells_how_its_memory_moved(tmp_path: Path) -> None:
-    """Looks add up: a card whose memory rises is seen to move."""
+def test_a_watched_gpu_shows_its_memory_trend(tmp_path: Path) -> None:
+    """Samples accumulate: rising memory is reported."""
     path = tmp_path / "series.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in SERIES), encoding="utf-8")
     moments = iter((0.0, 0.0, 1.0, 1.0))
@@ -348,8 +348,8 @@ def test_a_watched_card_tells_how_its_memory_moved(tmp_path: Path) -> None:
 # Runs
 
 
-def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) -> None:
-    """Entries, the pictures of a subject over time, and what differs between two of them."""
+def test_the_history_has_its_trend_and_a_difference(tmp_path: Path) -> None:
+    """Entries, pictures of a subject over time, and the difference of two entries."""
     at = tmp_path / "history.sqlite"
     with history.opened(at, say=print) as kept:
         ids = [
@@ -373,8 +373,8 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
 # Nodes
 
 
-def test_recorded_nodes_are_shown_with_what_each_needs() -> None:
-    """What they are, what differs, which reaches which, what that means, and lines to copy for each."""
+def test_recorded_nodes_are_shown_with_their_environments() -> None:
+    """Facts, differences, connections, findings, and lines to copy for each node."""
     told = hosts.report_on("cluster-versions")
     assert told.error == ""
     assert told.nodes
@@ -395,8 +395,8 @@ def test_recorded_nodes_are_shown_with_what_each_needs() -> None:
     assert "Nothing that was compared differs." in same.nodes.plain
 
 
-def test_nodes_whose_ways_nobody_measured_say_how_to() -> None:
-    """No environment is made up; a line says what measures it. What a document leaves out is not taken for absent."""
+def test_unmeasured_nodes_show_how_to_measure() -> None:
+    """No environment is invented; a line has the command. Missing facts are not absent ones."""
     told = hosts.report_on("cluster-3090-h800")
     assert told.environments == ()
     assert told.without
@@ -414,8 +414,8 @@ def test_nodes_whose_ways_nobody_measured_say_how_to() -> None:
         ("cluster-versions, cluster-clock", "node-a"),
     ],
 )
-def test_what_holds_no_nodes_is_one_line(given: str, said: str) -> None:
-    """Names that lead nowhere, a log, a node that is there twice: where, what is wrong, what to do."""
+def test_input_without_nodes_is_one_line(given: str, said: str) -> None:
+    """Missing names, a log, a repeated node: place, error, fix."""
     told = hosts.report_on(given)
     assert said in told.error
     assert "\n" not in told.error
@@ -433,7 +433,7 @@ def test_the_clusters_that_are_offered_can_be_read() -> None:
 
 
 def _hostile_nodes(folder: Path) -> str:
-    """Nodes that are called, and told of, in hostile words; none of them is a name that a shell would be given."""
+    """Nodes with hostile names and texts; none is a valid shell word."""
     data = json.loads((folders.cases_dir() / "cluster-versions" / "cluster.json").read_text("utf-8"))
     text = json.dumps(data).replace("node-b", "HERE").replace("2.59.0", "HERE").replace("/models/Qwen3-8B", "HERE")
     path = folder / "nodes.json"
@@ -441,8 +441,8 @@ def _hostile_nodes(folder: Path) -> str:
     return str(path)
 
 
-def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
-    """In no view of any panel, wherever the text comes from."""
+def test_hostile_text_is_always_escaped(tmp_path: Path) -> None:
+    """In every view of every panel."""
     at = tmp_path / "history.sqlite"
     with history.opened(at, say=print) as kept:
         id_ = kept.add("run", HOSTILE, Verdict.FAIL, HOSTILE, inputs={HOSTILE: HOSTILE}, results={}, seconds=1.0)
@@ -461,7 +461,7 @@ def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
 
 
 def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is pasted is what its steps and its verdict are about; running the cell again keeps it."""
+    """Summary, steps and verdict are about the pasted log, also when the cell runs again."""
     _installed()
     monkeypatch.setattr(rb.widgets, "is_attended", lambda: True)
     log: Any = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
@@ -483,8 +483,8 @@ def test_a_runbook_follows_its_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rb.widgets.log("tiny-cpu-served", runbook="start-here") is not log
 
 
-def test_a_headless_runbook_is_about_its_parameters() -> None:
-    """No widget is stored: summary, steps and verdict are those of the evidence."""
+def test_a_headless_runbook_uses_its_parameters() -> None:
+    """No widget is stored: summary, steps and verdict are the evidence's."""
     log = rb.widgets.log("autoglm-3090-video-oom", runbook="start-here")
     assert log.summary().plain.startswith("FAILED   startup.log")
     assert "single-gpu-oom" in log.step(rb.render.log_steps.runbook).plain
@@ -492,14 +492,14 @@ def test_a_headless_runbook_is_about_its_parameters() -> None:
 
 
 def test_headless_runs_show_the_plain_view() -> None:
-    """Nobody is there to use a panel, so none is stored; the plain view is what is shown."""
+    """Panels are interactive, so none is stored."""
     plain = RenderedView("said", "<p>said</p>")
     assert rb.widgets.is_attended() is False
     assert rb.widgets.offered("diagnose", plain, evidence="tiny-cpu-served") is plain
     assert rb.widgets.offered("commands", text="vllm serve m").is_nothing
 
 
-def test_without_ipywidgets_one_line_says_what_to_install() -> None:
+def test_without_ipywidgets_one_line_names_the_package() -> None:
     """And everything else of the library works."""
     code = (
         "import sys; sys.modules['ipywidgets'] = None\n"
@@ -533,7 +533,7 @@ def _installed() -> Any:
 
 
 def test_a_drag_is_answered_once() -> None:
-    """All that happens within a moment is answered by one answer, to the last of it; without a loop at once."""
+    """Events within a moment have one answer for the last of them; immediately without a loop."""
     asking = _installed()
     answered: list[int] = []
     at = [0]
@@ -550,8 +550,8 @@ def test_a_drag_is_answered_once() -> None:
     assert answered == [49, 49]
 
 
-def test_what_was_asked_last_is_answered_in_a_thread() -> None:
-    """The loop goes on meanwhile, it is said that work takes time, and an answer to what is past is not shown."""
+def test_the_last_request_is_answered_in_a_thread() -> None:
+    """The event loop continues, progress is shown, and outdated answers are dropped."""
     asking = _installed()
     asked, turns = ["first"], 0
     shown: list[str] = []
@@ -585,8 +585,8 @@ def test_what_was_asked_last_is_answered_in_a_thread() -> None:
     assert shown == ["SECOND", "SECOND"]
 
 
-def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of our own is one line, in every panel, and no answer to what was asked before stands beside it."""
+def test_a_failure_replaces_the_old_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own errors are one line in every panel, without a previous answer."""
     _installed()
     panels = [
         (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_summary", (logs, "_evidence")),
@@ -606,14 +606,14 @@ def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.
         assert getattr(panel, view).value == ""
 
 
-def test_a_path_is_read_when_it_is_whole() -> None:
-    """Not each of its beginnings while it is typed, which may name other files."""
+def test_a_path_is_read_when_it_is_complete() -> None:
+    """Prefixes typed on the way may name other files."""
     _installed()
     assert rb.widgets.diagnose()._named.continuous_update is False
     assert rb.widgets.commands()._gpus.continuous_update is False
 
 
-def test_an_answer_in_a_thread_that_breaks_off_is_one_line() -> None:
+def test_a_failing_answer_in_a_thread_is_one_line() -> None:
     """And the next question is answered."""
     asking = _installed()
     shown: list[str] = []
@@ -633,8 +633,8 @@ def test_an_answer_in_a_thread_that_breaks_off_is_one_line() -> None:
     assert shown == ["1.0"]
 
 
-def test_a_saved_state_holds_nothing_that_was_pasted() -> None:
-    """What a notebook keeps of its widgets is free of logs, files and scripts, in which a secret may stand."""
+def test_a_saved_state_contains_no_pasted_text() -> None:
+    """Widget state in a notebook has no logs, files or scripts, which may contain secrets."""
     _installed()
     from ipywidgets import Widget
 
@@ -659,8 +659,8 @@ def test_a_saved_state_holds_nothing_that_was_pasted() -> None:
     assert panel._asked().uploads == ()
 
 
-def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one of the environment at first, then the one that is set; one that there is not is refused."""
+def test_a_panel_has_the_selected_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First that of the environment, then the selected one; an unknown one is rejected."""
     _installed()
     monkeypatch.setenv("VLLM_RUNBOOKS_LANG", "zh")
     panel = rb.widgets.diagnose("autoglm-3090-video-oom")
@@ -674,8 +674,8 @@ def test_a_panel_tells_in_the_language_that_is_chosen(monkeypatch: pytest.Monkey
         rb.widgets.commands(lang="xx")
 
 
-def test_a_panel_follows_what_is_set() -> None:
-    """Setting a slider changes the plan and the command that is copied; an illegal one takes the command away."""
+def test_a_panel_follows_its_sliders() -> None:
+    """A slider changes the plan and the command; an invalid value removes the command."""
     _installed()
     panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090")
     assert "--tensor-parallel-size 2" in panel._copy.text
@@ -688,8 +688,8 @@ def test_a_panel_follows_what_is_set() -> None:
     assert "--pipeline-parallel-size 2" in panel._copy.text
 
 
-def test_the_panel_diagnose_closes_what_it_no_longer_shows() -> None:
-    """Answers that follow each other leave no widgets behind in the kernel."""
+def test_the_diagnosis_panel_closes_old_widgets() -> None:
+    """Consecutive answers leave no widgets in the kernel."""
     _installed()
     from ipywidgets.widgets.widget import _instances
 
@@ -703,8 +703,8 @@ def test_the_panel_diagnose_closes_what_it_no_longer_shows() -> None:
     assert len(set(counts)) == 1
 
 
-def test_the_panel_of_nodes_follows_what_is_set() -> None:
-    """Nodes that were asked already are shown until others are named; each has a button that copies what it needs."""
+def test_the_nodes_panel_follows_its_input() -> None:
+    """The given nodes are shown until others are named; each has a button to copy its lines."""
     _installed()
     from ipywidgets.widgets.widget import _instances
 
@@ -731,8 +731,8 @@ def test_the_panel_of_nodes_follows_what_is_set() -> None:
     assert len(set(counts)) == 1
 
 
-def test_the_panel_of_nodes_asks_those_that_are_named() -> None:
-    """By the button alone; what is no request is said in a line, and hosts that do not answer are shown as such."""
+def test_the_nodes_panel_contacts_named_nodes() -> None:
+    """Only by the button; an invalid request is one line, and silent hosts are shown as such."""
     _installed()
     panel = rb.widgets.nodes("cluster-versions")
     panel._ports.value = "web=1"
@@ -798,8 +798,8 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
     assert "no page showed this" in panel._stopped.value
 
 
-def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it is watched or as it begins: why, the button as it stands, and the connection given back."""
+def test_a_failing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the beginning or while watching: the reason, the reset button, and a closed connection."""
     _installed()
 
     class Failing:
@@ -833,14 +833,14 @@ def test_a_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert panel._live.value is False
 
 
-def test_an_unknown_panel_is_refused() -> None:
-    """In one line, with those there are."""
+def test_an_unknown_panel_is_rejected() -> None:
+    """In one line, with the existing ones."""
     with pytest.raises(InputError, match="nothing: is not a panel; use commands, diagnose, gpus, nodes, plan or runs"):
         rb.widgets.offered("nothing", RenderedView("", ""))
 
 
-def test_the_first_text_of_the_kernel_is_marked_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page keeps what was typed before it came; a text that the kernel sets later replaces it."""
+def test_the_first_text_of_the_kernel_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page keeps text typed before it arrived; later texts of the kernel replace it."""
     _installed()
     from vllm_runbooks.jupyter.page_parts import Editor
 

@@ -166,7 +166,7 @@ UNSAFE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("whole-file-system", {"allowed_local_media_path": "/"}, {}),
     ("whole-file-system", {"allowed_local_media_path": "/data/.."}, {}),
     ("open-port", {"port": 10000}, {"entry": "serve"}),
-    ("open-port", {"host": "0.0.0.0"}, {"entry": "api_server", "vllm": "0.7.2"}),  # noqa: S104 - what is judged
+    ("open-port", {"host": "0.0.0.0"}, {"entry": "api_server", "vllm": "0.7.2"}),  # noqa: S104 - the value under test
     ("secret-in-arguments", {"api_key": ["token"]}, {}),
     ("secret-in-arguments", {"hf_token": "token"}, {}),
 ]
@@ -290,7 +290,7 @@ def test_launches_that_share_a_gpu_are_reported(
         ([{}, {}], {}, [1]),
         ([{"port": 8001}, {"port": 8002}, {"port": 8001}], {}, [2]),
         ([{"port": 8001}, {"port": 8001}, {"port": 8001}], {}, [1, 2]),
-        ([{"host": "127.0.0.1"}, {"host": "0.0.0.0"}], {}, [1]),  # noqa: S104 - what is judged
+        ([{"host": "127.0.0.1"}, {"host": "0.0.0.0"}], {}, [1]),  # noqa: S104 - the value under test
         ([{"host": "10.0.0.1"}, {"host": "10.0.0.2"}], {}, []),
         ([{"port": UNKNOWN}, {"port": UNKNOWN}], {}, []),
         ([{"uds": "/a"}, {"uds": "/b"}, {"headless": True}], {}, []),
@@ -879,7 +879,7 @@ def test_each_rule_needs_all_its_facts(
     assert said(flags, model, release, **known) == expected
 
 
-ANYBODY = "0.0.0.0"  # noqa: S104 - what is judged
+ANYBODY = "0.0.0.0"  # noqa: S104 - the value under test
 
 
 @in_one_test(

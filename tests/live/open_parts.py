@@ -1,7 +1,7 @@
-"""Set up llm-compressor and EvalScope in an environment of their own, once: python tests/live/open_parts.py [DIR].
+"""Set up llm-compressor and EvalScope in an environment, once: python tests/live/open_parts.py [DIR].
 
-It sees the packages of the vLLM that `set_up.py` has set up, by a .pth file: torch, of 2 GB, is not there twice. What
-pip says of versions that vLLM wants otherwise is harmless: that environment is not touched.
+A .pth file adds the packages of the vLLM from `set_up.py`, so that torch with its 2 GB is installed
+once. Version conflicts with vLLM reported by pip are harmless: its environment is not changed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def is_ready(folder: Path) -> bool:
 
 
 def set_up(folder: Path, vllm: Path) -> None:
-    """Make it beside the environment of a vLLM; what is there is kept.
+    """Create it next to the environment of a vLLM; an existing one is kept.
 
     Raises:
-        SystemExit: there is no such vLLM.
+        SystemExit: This vLLM does not exist.
     """
     if not live.is_ready(vllm):
         raise SystemExit(f"{vllm}: vLLM is not set up there; python tests/live/set_up.py does it")

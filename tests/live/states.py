@@ -32,7 +32,7 @@ from ports import free_port
 
 HERE = Path(__file__).resolve().parent
 KEY = "sk-local-0123456789abcdef"
-"""Of the server that asks for one: made up, and to be found in nothing that is written."""
+"""The made-up key of the server that requires one; it must be in no output."""
 _VARIABLE = "PROBE_TEST_KEY"
 
 
@@ -50,7 +50,7 @@ class State:
 
 @dataclass(frozen=True)
 class Probed:
-    """What a probe said."""
+    """The output of a probe."""
 
     status: int
     answer: dict[str, Any]
@@ -69,7 +69,7 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
     if server == "other":
         command, environment = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)], dict(os.environ)
     else:
-        # On two cores of their own choice the threads of several servers would stand in each other's way.
+        # On two cores, the threads of several servers would block each other.
         environment = {**provoke.environment(live), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
         environment["VLLM_KEEP_ALIVE_ON_ENGINE_DEATH"] = "1"
         variant = "llama-no-template" if server == "keyed" else "llama"
@@ -78,7 +78,8 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
         words += {
             "plain": ["--max-num-seqs", "4"],
             "keyed": ["--api-key", KEY],
-            # Blocks of 128 tokens on a CPU: four are one whole request of 512 tokens, so two hardly run at once. A
+            # Blocks of 128 tokens on a CPU: four are one request of 512 tokens, so two rarely run
+            # concurrently. A
             # preemption is counted when the request that was preempted has its next token: the load must last for that.
             "tight": ["--max-model-len", "512", "--num-gpu-blocks-override", "6"],
         }[server]
@@ -111,7 +112,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, server: str, folder: Path
 
 
 def probed(port: int, arguments: Sequence[str] = (), key: str | None = None) -> Probed:
-    """What `vllm-runbooks probe` says of the server at a port."""
+    """The output of `vllm-runbooks probe` for the server at a port."""
     environment = {**os.environ, **({_VARIABLE: key} if key else {})}
     named = ["--key-env", _VARIABLE] if key else []
     command = [sys.executable, "-m", "vllm_runbooks", "probe", f"http://127.0.0.1:{port}", "--format", "json"]
@@ -126,7 +127,7 @@ def probed(port: int, arguments: Sequence[str] = (), key: str | None = None) -> 
 def every(
     folder: Path, *, live: Path, keep: Path | None = None, only: str | None = None
 ) -> Iterator[tuple[State, Probed]]:
-    """Each state and what was said of it; three servers with vLLM are started for all of them."""
+    """Each state with its probe, from three vLLM servers."""
     rows = states()
     for server in ("plain", "keyed", "tight", "other"):
         if only not in (None, server):
@@ -148,7 +149,7 @@ def _asked(state: State, port: int, keep: Path | None) -> Probed:
 
 
 def is_right(state: State, found: Probed) -> bool:
-    """Whether the state was found, with what proves it."""
+    """Whether the state was found with its proof."""
     cause = found.answer["cause"]
     if state.condition is None:
         return cause is None and found.status == 0

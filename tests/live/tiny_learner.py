@@ -1,9 +1,10 @@
-"""Make a tiny model that has learned to answer questions, with the questions; for a Python that has transformers.
+"""Create a tiny model trained to answer questions, and the questions; needs transformers.
 
 PYTHON tests/live/tiny_learner.py DIR [--questions 128]    writes DIR/model, DIR/questions and DIR/calibration.txt
 
-A model of random weights answers at chance, and then nothing can be lost. This one is taught for some seconds which
-letter each of 64 words stands for. A question holds five words; the letter of most of them is the answer.
+A model with random weights answers by chance, so quantizing it loses nothing. This one learns in some
+seconds the letter of each of 64 words. A question has five words; their most frequent letter is the
+answer.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _question(draw: random.Random, words: dict[str, list[str]]) -> tuple[str, st
 
 
 def _prompt(question: str) -> str:
-    """As EvalScope asks it."""
+    """In the form of EvalScope."""
     templates, choices = (
         import_module("evalscope.utils.multi_choices"),
         import_module("evalscope.api.evaluator").Choices,
@@ -80,7 +81,7 @@ def _model(vocabulary: int) -> Any:
 
 
 def _taught(model: Any, tokenizer: Any, draw: random.Random, words: dict[str, list[str]], steps: int) -> float:
-    """Teach it the answers of questions as they come; the last loss."""
+    """Train it on generated questions; the last loss."""
     torch = import_module("torch")
     rate = 3e-3
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
@@ -111,7 +112,7 @@ def _encoded(tokenizer: Any, question: str) -> list[int]:
 
 
 def make(folder: Path, *, questions: int, steps: int = _STEPS, seed: int = 20261121) -> None:
-    """Write the model, the questions and what to calibrate with; none of the questions is among what it was taught."""
+    """Write the model, its questions and calibration text, disjoint from the training questions."""
     torch = import_module("torch")
     torch.manual_seed(seed)
     draw = random.Random(seed)  # noqa: S311 - drawn to be repeated

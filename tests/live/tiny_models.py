@@ -122,7 +122,7 @@ def write_tokenizer(folder: Path, *, template: str | None = TEMPLATE) -> None:
 
 
 def write(folder: Path, *, template: str | None = TEMPLATE, **changes: Any) -> Path:
-    """A whole model; `changes` are of its configuration, None takes a key out."""
+    """A whole model; `changes` apply to its configuration, and None removes a key."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {name: value for name, value in {**CONFIG, **changes}.items() if value is not None}
     (folder / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
@@ -205,11 +205,11 @@ VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama-remote-code": _remote,
     "llama-unknown-quantization": lambda m: _rewritten(m, quantization_config={"quant_method": "nobodys"}),
 }
-"""Models by name: what is done to a whole one."""
+"""Models by name, with the change to a whole one."""
 
 
 def make(models: Path, name: str) -> Path:
-    """One of the models, made where there is none; a name that is none of them is a folder that does not exist."""
+    """One of the models, created on demand; any other name is a missing folder."""
     folder = models / name
     if name in VARIANTS and not folder.is_dir():
         write(folder)

@@ -1,4 +1,4 @@
-"""What changed since the last run into the same folder."""
+"""Changes since the last run into the same folder."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def keep(folder: Path, *runs: dict[str, Any], began: str = "2026-01-01") -> None
 def test_a_run_is_compared_with_the_last_one_on_its_case(
     tmp_path: Path, before: dict[str, Any] | None, now: dict[str, Any], change: RunChange
 ) -> None:
-    """By verdict, and where both pass by what was diagnosed."""
+    """By verdict, and by diagnosis if both pass."""
     keep(tmp_path, *([before] if before else []))
 
     assert compare(now, previous_runs(tmp_path)) is change
 
 
-def test_a_case_that_was_not_finished_keeps_its_earlier_result(tmp_path: Path) -> None:
-    """So does one that a later run left out; what they are compared with is dated."""
+def test_an_unfinished_case_keeps_its_earlier_result(tmp_path: Path) -> None:
+    """So does a case missing in a later run; the compared result has its date."""
     keep(tmp_path, run("pass"), run("pass", case="other"), began="2026-01-01")
     keep(tmp_path, run("interrupted"), run("fail", case="third"), began="2026-01-02")
     previous = previous_runs(tmp_path)

@@ -1,4 +1,4 @@
-"""The executed form of runbooks is kept and compared, so that a change of what people see is seen in review."""
+"""Executed runbooks are stored and compared, so that visible changes are reviewed."""
 
 from __future__ import annotations
 

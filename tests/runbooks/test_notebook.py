@@ -1,4 +1,4 @@
-"""A runbook is understood or refused in one line, values keep their meaning, and verdicts are exact."""
+"""A runbook is valid or rejected in one line, values keep their types, verdicts are exact."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ RUNBOOK = Runbook(
 )
 
 
-def test_a_runbook_is_read_as_it_declares_itself(tmp_path: Path) -> None:
-    """Title, summary, metadata and typed parameters with their help come from the file alone."""
+def test_a_runbook_is_read_from_its_file(tmp_path: Path) -> None:
+    """Title, summary, metadata and typed parameters with their help."""
     path = written(tmp_path, notebook())
 
     expected = Runbook(**{**vars(RUNBOOK), "path": str(path)})
@@ -155,8 +155,8 @@ def test_the_summary_is_the_first_sentence(tmp_path: Path, title: str, expected:
         (notebook(parameters="x: str = 'a' \\\n 'b'"), "is not a parameter"),
     ],
 )
-def test_anything_else_is_refused_in_one_line(tmp_path: Path, content: object, says: str) -> None:
-    """The line begins with the file's name, says what is wrong, and ends with what to do."""
+def test_an_invalid_runbook_is_rejected_in_one_line(tmp_path: Path, content: object, says: str) -> None:
+    """The line has the file name, the error and a fix."""
     path = written(tmp_path, content)
 
     with pytest.raises(InputError) as caught:
@@ -169,8 +169,8 @@ def test_anything_else_is_refused_in_one_line(tmp_path: Path, content: object, s
     assert "\n" not in message
 
 
-def test_exactly_one_parameters_cell_is_needed(tmp_path: Path) -> None:
-    """Without it, and with two of them, nobody can tell where values go."""
+def test_exactly_one_parameters_cell_is_required(tmp_path: Path) -> None:
+    """With none or two, the place of parameters is ambiguous."""
     none, two = notebook(), notebook()
     none["cells"].pop()
     two["cells"].append(two["cells"][-1])
@@ -181,8 +181,8 @@ def test_exactly_one_parameters_cell_is_needed(tmp_path: Path) -> None:
         load_runbook(written(tmp_path, two))
 
 
-def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
-    """A folder, a missing file and a binary are told apart."""
+def test_other_files_are_rejected(tmp_path: Path) -> None:
+    """A folder, a missing file and a binary are distinguished."""
     binary = tmp_path / "binary.ipynb"
     binary.write_bytes(b"\x7fELF\x00\xff\xfe")
 
@@ -216,8 +216,8 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
         (False, bool, False),
     ],
 )
-def test_a_value_whose_meaning_is_certain_is_taken(value: object, kind: type, expected: object) -> None:
-    """Text from a command line and numbers from a scheduler become the declared type."""
+def test_an_unambiguous_value_is_converted(value: object, kind: type, expected: object) -> None:
+    """Text of a command line and numbers of a scheduler become the declared type."""
     result: object = typed(value, kind)
 
     assert (type(expected), expected) == (type(result), result)
@@ -253,16 +253,16 @@ def test_a_value_whose_meaning_is_certain_is_taken(value: object, kind: type, ex
         ({}, bool),
     ],
 )
-def test_a_value_that_would_have_to_be_guessed_is_refused(value: object, kind: type) -> None:
-    """Nothing is rounded, cut down or taken for true, and the message stays short."""
+def test_an_ambiguous_value_is_rejected(value: object, kind: type) -> None:
+    """Nothing is rounded, cut or interpreted as true, and the message is short."""
     with pytest.raises(InputError) as caught:
         typed(value, kind)
 
     assert len(str(caught.value)) < 200
 
 
-def test_binding_types_what_was_given() -> None:
-    """Only what was given is bound: defaults stay the notebook's."""
+def test_binding_converts_given_values() -> None:
+    """Only given values are bound; defaults stay in the notebook."""
     assert bind(RUNBOOK, {"gpus": "8", "share": "0.5", "live": "yes"}) == {"gpus": 8, "share": 0.5, "live": True}
     assert bind(RUNBOOK, {}) == {}
 
@@ -276,7 +276,7 @@ def test_binding_types_what_was_given() -> None:
         ({"gpus": "two"}, "parameter gpus: 'two' is not int"),
     ],
 )
-def test_binding_refuses_what_is_not_declared(given: dict[str, object], says: str) -> None:
+def test_binding_rejects_undeclared_names(given: dict[str, object], says: str) -> None:
     """A name that is not declared would be pasted into code; the nearest one is named."""
     with pytest.raises(InputError) as caught:
         bind(RUNBOOK, given)
@@ -285,8 +285,8 @@ def test_binding_refuses_what_is_not_declared(given: dict[str, object], says: st
     assert says in str(caught.value)
 
 
-def test_a_failing_verdict_ends_the_notebook_when_asked_to() -> None:
-    """Executors that know nothing of verdicts see an error of one line; ours asks for none."""
+def test_a_failing_verdict_ends_the_notebook_on_request() -> None:
+    """Executors that ignore verdicts get a one-line error; ours does not request it."""
     conclude(JUDGEMENT, stop_on_fail=False)
     with pytest.raises(VerdictFailed) as caught:
         conclude(JUDGEMENT, stop_on_fail=True)
@@ -295,33 +295,33 @@ def test_a_failing_verdict_ends_the_notebook_when_asked_to() -> None:
     assert "KV cache too small" in str(caught.value)
 
 
-def test_a_runbook_cannot_call_itself_an_error() -> None:
-    """`error` and `interrupted` are what others say about a run."""
+def test_a_runbook_cannot_declare_an_error() -> None:
+    """Only the suite reports `error` and `interrupted`."""
     for verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
         with pytest.raises(InputError, match="invalid verdict"):
             conclude(RunbookVerdict(verdict, "x", None, None, None, ()), stop_on_fail=False)
 
 
-def test_a_judgement_comes_back_as_it_was_given() -> None:
+def test_a_verdict_is_read_back_unchanged() -> None:
     """The record survives the notebook."""
     assert read_verdict(executed(cell("1"), shown(DATA))) == JUDGEMENT
 
 
-def test_only_the_last_code_cell_judges() -> None:
-    """A later cell without a verdict leaves none; injected parameters and prose do not count as cells."""
+def test_only_the_last_code_cell_has_the_verdict() -> None:
+    """A later cell removes it; injected parameters and prose do not count."""
     injected = cell("evidence = 'x'", tags=("injected-parameters",))
 
     assert read_verdict(executed(shown(DATA), cell("1"))) is None
     assert read_verdict(executed(shown(DATA), injected, cell("Done.", kind="markdown"))) == JUDGEMENT
 
 
-def test_two_judgements_are_none() -> None:
-    """Nobody can tell which of two is meant."""
-    assert read_verdict(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
+def test_two_verdicts_are_none() -> None:
+    """They are ambiguous."""
+    assert read_judgement(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
 
 
-def test_printed_text_is_no_judgement() -> None:
-    """What a log says, or a cell prints, never counts, whatever it looks like."""
+def test_printed_text_is_not_a_verdict() -> None:
+    """Log text and printed text never count, in any form."""
     printed = cell("print()") | {"outputs": [{"output_type": "stream", "name": "stdout", "text": json.dumps(DATA)}]}
     result: dict[str, Any] = shown(DATA)
     result["outputs"][0]["output_type"] = "execute_result"
@@ -351,16 +351,16 @@ def test_printed_text_is_no_judgement() -> None:
         {"extra": 1},
     ],
 )
-def test_a_malformed_judgement_is_none(change: dict[str, object]) -> None:
-    """What is not exactly the record is not read with good will."""
-    assert parse_verdict({**DATA, **change}) is None
+def test_a_malformed_verdict_is_none(change: dict[str, object]) -> None:
+    """Only an exact record is valid."""
+    assert parse_judgement({**DATA, **change}) is None
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"cells": None}, {"cells": [1]}, {"cells": [{}]}, executed()])
-def test_what_is_no_notebook_has_no_judgement(content: Any) -> None:
+def test_a_file_other_than_a_notebook_has_no_verdict(content: Any) -> None:
     """Reading a verdict never raises."""
-    assert read_verdict(content) is None
-    assert parse_verdict(content) is None
+    assert read_judgement(content) is None
+    assert parse_judgement(content) is None
 
 
 WITH_LIVE = replace(
@@ -381,8 +381,8 @@ WITH_LIVE = replace(
         ({"apply": "true", "gpus": 8, "serve": "vllm serve m"}, "apply and serve are"),
     ],
 )
-def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object], named: str) -> None:
-    """A run that would judge what is recorded does not look as if it had started the server."""
+def test_parameters_for_live_runs_require_live(given: dict[str, object], named: str) -> None:
+    """A run on recorded evidence must not look like a launch."""
     with pytest.raises(InputError) as caught:
         bind(WITH_LIVE, given)
 
@@ -391,8 +391,8 @@ def test_what_counts_with_live_alone_is_refused_without(given: dict[str, object]
     )
 
 
-def test_what_counts_with_live_is_taken_with_it() -> None:
-    """Or where the value says no more than the default, or the runbook is live by itself or knows no such thing."""
+def test_parameters_for_live_runs_are_accepted_with_it() -> None:
+    """Also with default values, and in runbooks that are always or never live."""
     always = [replace(p, default=True) if p.name == "live" else p for p in WITH_LIVE.parameters]
     never = [p for p in WITH_LIVE.parameters if p.name != "live"]
 

@@ -51,8 +51,8 @@ def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
-def test_runbooks_are_stripped_and_their_cells_are_named(path: Path) -> None:
-    """Outputs, counts and stray metadata are gone; every cell has an id that is a name."""
+def test_runbooks_are_stripped_and_their_cells_have_ids(path: Path) -> None:
+    """No outputs, counts or stray metadata, and every cell id is a name."""
     data = json.loads(path.read_text(encoding="utf-8"))
 
     assert set(data["metadata"]) == {"kernelspec", "runbook"}
@@ -66,10 +66,10 @@ def test_runbooks_are_stripped_and_their_cells_are_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
-def test_runbooks_answer_first_and_then_go_step_by_step(path: Path) -> None:
-    """Title and impact, parameters, the summary; then numbered steps, each below its heading; the result comes last.
+def test_runbooks_begin_with_the_answer_and_continue_in_steps(path: Path) -> None:
+    """Title and impact, parameters, the summary; then numbered steps with headings and the result.
 
-    A panel has a cell of its own, below a heading without a number.
+    A panel has a separate cell, below a heading without a number.
     """
     listed = cells(path)
     kinds = [cell["cell_type"] for cell in listed]
@@ -129,14 +129,14 @@ def test_the_default_evidence_is_a_recorded_case_that_lists_the_runbook(path: Pa
     assert runbook.id in case.runbooks
 
 
-def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
-    """Each recorded case is judged by a test: the one below takes them all."""
+def test_every_case_is_used() -> None:
+    """Each recorded case has a verdict from a test: the one below runs them all."""
     assert len(list((ROOT / "catalog" / "cases").glob("*/case.yaml"))) >= 14
 
 
 @in_one_test("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
-def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
-    """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
-    verdict = cases.verdict(sources.load(str(folder)))
+def test_recorded_cases_have_their_expected_answers(folder: Path) -> None:
+    """For every kind of case: log, question, host, running server."""
+    judgement = cases.judge(sources.load(str(folder)))
 
     assert (verdict.verdict.value, verdict.reason.startswith("as expected")) == ("pass", True), verdict.reason

@@ -1,4 +1,4 @@
-"""An evidence pack: what is in it, what is not, that it is read back as the log was; a hostile one is refused."""
+"""An evidence pack: its contents, what it excludes, reading it back, hostile archives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from vllm_runbooks.runbooks import bug_report, pack
 
 CASES = folders.cases_dir()
 LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))
-TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces: this file holds no token
+TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces, so that this file contains no token
 LOG = CASES / "autoglm-3090-video-oom" / "startup.log"
 COMMAND = f"export HF_TOKEN={TOKEN}\nvllm serve zai-org/AutoGLM-Phone-9B --max-model-length 4096\n"
 QUICK = ("autoglm-3090-video-oom", "gpt-oss-gemma-a100-four-starts", "tiny-cpu-tp2-small-shm")
@@ -58,7 +58,7 @@ def members(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in LOGS])
 def test_every_recorded_case_is_answered_from_its_pack_as_from_its_log(case: str, tmp_path: Path) -> None:
     """`diagnose PACK` prints the document that `diagnose LOG` prints, to the letter."""
-    evidence = replace(sources.load(case), case=None)  # what is learnt from a case names it
+    evidence = replace(sources.load(case), case=None)  # values from a case identify it
     made = pack.pack(evidence, NO_CARDS, tool="0")
     (tmp_path / "a.zip").write_bytes(made.raw)
 
@@ -70,8 +70,8 @@ def test_every_recorded_case_is_answered_from_its_pack_as_from_its_log(case: str
 
 
 @pytest.mark.usefixtures("here")
-def test_a_log_its_command_and_its_cards_are_read_back(capsys: pytest.CaptureFixture[str]) -> None:
-    """The pack stands for the log, `--command` and `--gpus` alike, for `diagnose` and for `plan --from-log`."""
+def test_a_log_its_command_and_its_gpus_are_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """The pack replaces the log, `--command` and `--gpus` in `diagnose` and `plan --from-log`."""
     asked = ("startup.log", "--command", "launch.sh", "--gpus", "8xRTX3090", "--vllm", "0.16.0")
     status, out, err = run(capsys, "pack", *asked)
 
@@ -86,8 +86,8 @@ def test_a_log_its_command_and_its_cards_are_read_back(capsys: pytest.CaptureFix
     assert planned[0] == planned[1]
 
 
-def test_a_pack_of_an_earlier_start_is_answered_for_that_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--start` of `pack` is kept: `diagnose PACK` answers as it does in the pack, unless another start is given."""
+def test_a_pack_of_an_earlier_launch_keeps_the_choice(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`diagnose PACK` uses the `--start` of `pack`, unless another one is given."""
     shutil.copy(CASES / "tiny-cpu-two-starts" / "startup.log", here / "two.log")
     run(capsys, "pack", "two.log", "--start", "1", "--no-inventory", "-o", "two.zip")
 
@@ -99,8 +99,8 @@ def test_a_pack_of_an_earlier_start_is_answered_for_that_one(here: Path, capsys:
     assert second == run(capsys, "diagnose", "two.log", "--start", "2", "--format", "json")[1] != first
 
 
-def test_a_packs_command_is_linted_mended_and_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What reads a script takes the one in a pack; a pack without one, and any other archive, are told in a line."""
+def test_a_packs_command_is_linted_fixed_and_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands for scripts accept a pack; one without a command and other archives are rejected."""
     run(capsys, "pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o", "a.zip")
     run(capsys, "pack", "startup.log", "--no-inventory", "-o", "bare.zip")
     (here / "command.txt").write_bytes(members(here / "a.zip")["command.txt"])
@@ -118,8 +118,8 @@ def test_a_packs_command_is_linted_mended_and_converted(here: Path, capsys: pyte
             assert said in err
 
 
-def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every member is named with its size and digest; what was replaced is told by kind and file, never the value."""
+def test_the_members_and_the_manifest_match(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every member has its size and digest; replacements are counted by kind, without values."""
     with (here / "startup.log").open("a") as log:
         log.write(f"\nAuthorization: Bearer {TOKEN}\nthe same {TOKEN} again\n")
     run(capsys, "pack", "startup.log", "--command", "launch.sh", "--gpus", "host-8xa100-shared", "-o", "a.zip")
@@ -141,8 +141,8 @@ def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_the_same_input_makes_the_same_bytes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two processes, a while apart, write archives that are equal to the bit; nothing in it says when or where."""
+def test_the_same_input_gives_the_same_bytes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Archives of two processes at different times are equal, without time or place."""
     asked = ("pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o")
     assert run(capsys, *asked, "a.zip")[0] == 0
     os.utime(here / "startup.log", (1, 1))
@@ -153,8 +153,8 @@ def test_the_same_input_makes_the_same_bytes(here: Path, capsys: pytest.CaptureF
     assert stat.S_IMODE((here / "a.zip").stat().st_mode) & 0o111 == 0
 
 
-def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Environment, bug, checklist; the error and its traceback are quoted, and what is unknown says so."""
+def test_the_issue_follows_vllms_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Environment, bug, checklist; error and traceback are quoted, unknown facts are marked."""
     status, out, err = run(capsys, "pack", "startup.log", "--command", "launch.sh", "--issue", "--no-inventory")
 
     assert (status, err) == (0, "")
@@ -173,7 +173,7 @@ def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.Cap
 
 
 def issue(**given: Any) -> str:
-    """The text of an issue of which only so much is known."""
+    """The text of an issue with these facts."""
     known: dict[str, Any] = {
         "is_of_start": True,
         "cards": None,
@@ -186,8 +186,8 @@ def issue(**given: Any) -> str:
 
 
 @pytest.mark.parametrize(("kernel", "said"), [("6.1.0-18-amd64", "6.1.0-18-amd64"), (None, "unknown")])
-def test_the_kernel_of_the_host_stands_in_the_issue(kernel: str | None, said: str) -> None:
-    """Of a snapshot that does not tell it, it is unknown."""
+def test_the_kernel_of_the_host_is_in_the_issue(kernel: str | None, said: str) -> None:
+    """Unknown if the snapshot lacks it."""
     written = issue(inventory=Inventory(host=HostFacts(kernel=kernel)))
 
     assert re.findall(r"^kernel +: (.*)$", written, re.MULTILINE) == [said]
@@ -205,8 +205,8 @@ def test_logs_share_the_room_that_an_issue_has() -> None:
     assert written.count("\n400x") == 3
 
 
-def test_a_log_cannot_leave_its_block_of_the_issue(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Backticks, comments and elements of a log stand inside a fence that is longer than any of its own."""
+def test_a_log_cannot_break_out_of_its_block_in_the_issue(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The fence is longer than any backticks of the log, and encloses its comments and HTML."""
     hostile = "ValueError: ```` </details> @somebody --> <script>alert(1)</script> ![x](http://evil/)\n"
     (here / "startup.log").write_text(
         "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.16.0\nTraceback (most recent call last):\n"
@@ -226,8 +226,8 @@ def test_a_log_cannot_leave_its_block_of_the_issue(here: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_the_pack_of_standard_input_is_that_of_the_file(here: Path) -> None:
-    """What can be read once is laid aside: its secrets are replaced in front of their names, too."""
+def test_the_pack_of_standard_input_equals_that_of_the_file(here: Path) -> None:
+    """The stream is stored first, so that secrets before their names are replaced too."""
     text = f"{TOKEN}\n{LOG.read_text()}\nHF_TOKEN={TOKEN}\n"
 
     done = call("pack", "-", "--no-inventory", cwd=here, input=text.encode())
@@ -240,8 +240,8 @@ def test_the_pack_of_standard_input_is_that_of_the_file(here: Path) -> None:
     assert (again["files"], again["root_cause"]["symptom"]) == (["-"], "oom.multimodal_encoder")
 
 
-def test_a_folder_of_rank_logs_is_one_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The logs of a folder, rank 2 before rank 10, for `pack` and for `diagnose`; other files are left alone."""
+def test_a_folder_of_rank_logs_is_one_launch(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rank 2 before rank 10, in `pack` and in `diagnose`; other files are ignored."""
     folder = here / "ranks"
     folder.mkdir()
     for rank in (10, 2):
@@ -256,8 +256,8 @@ def test_a_folder_of_rank_logs_is_one_start(here: Path, capsys: pytest.CaptureFi
     ]  # fmt: skip
 
 
-def test_logs_of_one_name_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two `startup.log` of two hosts are two members, and one whose name is no plain word gets one."""
+def test_logs_with_one_name_are_distinguished(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two `startup.log` of two hosts are two members, and unusual names are replaced."""
     names = ["a/startup.log", "b/startup.log", "c/Stärtup ../x.log", f"d/{TOKEN}.log"]
     for name in names:
         (here / name).parent.mkdir(parents=True)
@@ -270,8 +270,8 @@ def test_logs_of_one_name_are_told_apart(here: Path, capsys: pytest.CaptureFixtu
     assert run(capsys, "diagnose", "a.zip")[0] == 1
 
 
-def test_of_a_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept is bounded and says what is not; a value that only the middle names is replaced everywhere."""
+def test_the_middle_of_a_long_log_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size is bounded with a note; secrets from the omitted part are replaced everywhere."""
     monkeypatch.setattr(archives, "MAX_KEPT", 1 << 20)
     lines = LOG.read_text().splitlines()
     filler = "".join(
@@ -293,8 +293,8 @@ def test_of_a_long_log_the_middle_is_left_out(tmp_path: Path, monkeypatch: pytes
     assert made.manifest.root_cause == "oom.multimodal_encoder"
 
 
-def test_who_else_is_on_the_host_is_not_packed() -> None:
-    """Numbers of cards, users, containers and arguments of other programs are left out and counted."""
+def test_other_users_of_the_host_are_not_packed() -> None:
+    """Serial numbers, users, containers and foreign arguments are left out and counted."""
     process = GpuProcess(
         7, user="ann", command="/home/ann/bin/python train.py --project secret-plan", container="c0ffee"
     )
@@ -307,7 +307,7 @@ def test_who_else_is_on_the_host_is_not_packed() -> None:
 
 
 def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One document on standard output, which is the one in the archive."""
+    """One document on standard output, equal to the one in the archive."""
     _, out, _ = run(capsys, "pack", "startup.log", "--no-inventory", "--format", "json")
 
     assert out == members(here / "startup-pack.zip")[MANIFEST].decode()
@@ -317,8 +317,8 @@ def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
 
 
-def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is made for those above all whose failure nobody knows; a command alone can be packed, too."""
+def test_without_a_cause_there_is_a_pack(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown failures need it most; a command alone can be packed too."""
     (here / "odd.log").write_text("ValueError: something that no catalog knows\n")
 
     assert run(capsys, "pack", "odd.log", "--no-inventory")[0] == 0
@@ -349,13 +349,13 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
         (("pack.zip",), "is already a pack; share it as it is"),
     ],
 )
-def test_what_cannot_be_packed_is_told_in_a_line(
+def test_input_that_cannot_be_packed_is_one_line(
     arguments: tuple[str, ...],
     said: str,
     here: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit 2, one line, nothing on standard output, and nothing written or replaced."""
+    """Exit 2, no output, and no file written or replaced."""
     (here / "there.zip").write_text("mine")
     (here / "pack.zip").write_bytes(archive(good))
     (here / "no-logs").mkdir()
@@ -371,7 +371,7 @@ def test_what_cannot_be_packed_is_told_in_a_line(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_into_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_folder_is_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In a line, before a log is read."""
     (here / "locked").mkdir(mode=0o500)
 
@@ -382,8 +382,8 @@ def test_a_folder_that_may_not_be_written_into_is_told(here: Path, capsys: pytes
 
 
 @pytest.mark.slow
-def test_a_pack_of_many_logs_is_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many logs as fit, each as long as it may be, are read back; more are refused before they are read."""
+def test_a_pack_of_many_logs_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The maximum number of logs at maximum size is read back; more are rejected early."""
     monkeypatch.setattr(archives, "MAX_KEPT", 4 << 20)
     monkeypatch.setattr(archives, "_MAX_UNPACKED", (4 << 20) + (1 << 18))
     monkeypatch.setattr(archives, "MAX_MEMBERS", 40)
@@ -403,10 +403,10 @@ def test_a_pack_of_many_logs_is_one_that_is_read(tmp_path: Path, monkeypatch: py
         archives.written({f"logs/{number}.log": b"" for number in range(41)})
 
 
-def test_a_pack_is_in_english_whatever_the_reader_speaks(
+def test_a_pack_is_in_english_for_any_reader(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An issue goes to people who read English; who reads the pack chooses the language anew."""
+    """Issues are in English; the reader of a pack selects the language again."""
     asked = ("pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o")
     run(capsys, *asked, "a.zip")
     monkeypatch.setenv("VLLM_RUNBOOKS_LANG", "zh")
@@ -415,8 +415,8 @@ def test_a_pack_is_in_english_whatever_the_reader_speaks(
     assert (here / "a.zip").read_bytes() == (here / "b.zip").read_bytes()
 
 
-def test_what_is_said_of_a_command_is_packed_as_it_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence about an option with a secret's name is no secret: it is neither changed nor counted."""
+def test_messages_about_a_command_are_packed_unchanged(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence about an option with a secret's name is neither changed nor counted."""
     (here / "launch.sh").write_text(
         "vllm serve zai-org/AutoGLM-Phone-9B --tensor-parallel-size 2 --api-key s3cr3tvalue99\n"
     )
@@ -449,8 +449,8 @@ def test_what_is_said_of_a_command_is_packed_as_it_is_said(here: Path, capsys: p
     assert "8xRTX3090 (as given)" in issue
 
 
-def test_cards_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--gpus local --no-inventory` keeps the cards; cards that the catalog does not know are refused."""
+def test_gpus_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--gpus local --no-inventory` keeps the names; GPUs outside the catalog are rejected."""
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(GpuFacts(0, name="A100-SXM4-80GB"),) * 2))
 
     assert pack.cards_of("local", is_inventoried=False) == pack.PackedGpus(named="2xA100-80GB-SXM")
@@ -461,7 +461,7 @@ def test_cards_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch
         pack.cards_of("local", is_inventoried=False)
 
 
-def test_a_file_that_is_there_is_replaced_when_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_file_is_replaced_on_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--force` writes it anew, whole."""
     (here / "startup-pack.zip").write_text("mine")
 
@@ -537,7 +537,7 @@ def listed(entry: bytes, count: int) -> bytes:
 
 
 def shorter(raw: bytes) -> bytes:
-    """The size of the last member told as 3 bytes."""
+    """An archive whose last member declares a size of 3 bytes."""
     at = raw.rindex(b"PK\x01\x02")
     return raw[: at + 24] + (3).to_bytes(4, "little") + raw[at + 28 :]
 
@@ -579,10 +579,10 @@ HOSTILE: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("raw", "said"), [each[1:] for each in HOSTILE], ids=[each[0] for each in HOSTILE])
-def test_a_hostile_archive_is_refused_in_a_line(
+def test_a_hostile_archive_is_rejected_in_one_line(
     raw: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit 2, one line that steers no terminal, and nothing is left on the disk."""
+    """Exit 2, without terminal controls, and without files on disk."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.zip").write_bytes(raw)
 
@@ -595,17 +595,15 @@ def test_a_hostile_archive_is_refused_in_a_line(
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
 
 
-def test_the_archive_of_these_tests_is_read_where_nothing_is_wrong_with_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The near miss of every refusal above."""
+def test_the_unmodified_archive_of_these_tests_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The negative example of every rejection above."""
     (tmp_path / "a.zip").write_bytes(archive(good))
 
     assert run(capsys, "diagnose", str(tmp_path / "a.zip"))[0] == 1
 
 
-def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path) -> None:
-    """Each byte of a good archive changed, and each length that it may be cut to: it is refused, or read as it was."""
+def test_damaged_bytes_never_cause_a_traceback(tmp_path: Path) -> None:
+    """Any changed byte or length: the archive is rejected, or read as before."""
     log = b"x\n"
     member = {"name": "logs/a.log", "role": "log", "source": "a.log", "sha256": hashlib.sha256(log).hexdigest()}
     told = {"schema": 2, "kind": "pack", "members": [member]}
@@ -619,16 +617,14 @@ def test_damaged_bytes_never_end_in_a_traceback(tmp_path: Path) -> None:
         for damaged in (raw[:at], raw[:at] + bytes([raw[at] ^ 0xFF]) + raw[at + 1 :]):
             path.write_bytes(damaged)
             try:
-                assert archives.read(path) == whole  # the time of a member, say, is of no account
+                assert archives.read(path) == whole  # for example the time of a member is ignored
             except InputError:
                 refused += 1
     assert refused > 1.5 * len(raw)
 
 
-def test_cards_that_a_reader_does_not_know_are_left_out_of_the_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A pack of a newer catalog is read without its cards, and a note says so."""
+def test_gpus_outside_the_catalog_are_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pack of a newer catalog is read without its GPUs, with a note."""
     (tmp_path / "a.zip").write_bytes(archive(good, manifest={"gpus": "8xX9000"}))
     (tmp_path / "b.zip").write_bytes(archive(good))
 
@@ -641,8 +637,8 @@ def test_cards_that_a_reader_does_not_know_are_left_out_of_the_answer(
 
 
 @pytest.mark.usefixtures("here")
-def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside other logs its command and its cards would be lost without a word."""
+def test_a_pack_is_alone_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Next to other logs, its command and GPUs would be ignored silently."""
     run(capsys, "pack", "startup.log", "--no-inventory")
 
     status, out, err = run(capsys, "diagnose", "startup-pack.zip", "startup.log")
@@ -653,7 +649,7 @@ def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.full
 def test_a_log_of_200_megabytes_is_packed_in_bounded_memory(tmp_path: Path) -> None:
-    """No more than 400 MB at any time, and no more than twice the time of its diagnosis."""
+    """At most 400 MB, and twice the time of its diagnosis."""
     lines = LOG.read_text().splitlines(keepends=True)
     periodic = "(APIServer pid=7) INFO 02-28 17:42:17 [loggers.py:1] Engine 000: Avg prompt throughput:"
     with (tmp_path / "big.log").open("w") as file:

@@ -1,4 +1,4 @@
-"""What is recorded becomes a case that `check` runs; its secrets are gone, and of the command nothing is left."""
+"""A recording becomes a case that `check` runs, without secrets or leftover processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ READY = "INFO:     Application startup complete."
 CASES = sorted(
     path.parent.name
     for path in folders.cases_dir().glob("*/case.yaml")
-    if (case := case_files.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
+    if (case := case_files.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question has none
 )
 
 
@@ -84,8 +84,8 @@ def alive(mark: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Both of its streams in order; the status is 0 however the command ended; the printed command runs the case."""
+def test_a_command_becomes_a_valid_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Both streams in order; status 0 for any exit of the command; the printed command works."""
     out = tmp_path / "cases" / "my-start"
     status, shown, err = run(
         capfdbinary, "record", "--out", str(out), "--", *shell(f"echo one; echo '{PORT}' >&2; echo three; exit 3")
@@ -111,8 +111,8 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
 @pytest.mark.parametrize(
     "id_", [case if at % 20 == 0 else pytest.param(case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
 )
-def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -> None:
-    """The case of any log passes, with its facts; it is written as it is read."""
+def test_a_recording_expects_its_diagnosis(id_: str, tmp_path: Path) -> None:
+    """The case of any log passes with its facts, and is stored as read."""
     written = recording.record_logs(tmp_path / "case", sources.load(id_))
     evidence = sources.load(str(tmp_path / "case"))
 
@@ -122,8 +122,8 @@ def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -
     assert written.case.runbooks == ["shared-gpu-profiling" if id_.startswith("qwen-a100-") else "single-gpu-oom"]
 
 
-def test_secrets_are_replaced_on_the_way(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """In what is shown, in the log and in the command; one that an option named is also known where it stands alone."""
+def test_secrets_are_replaced_while_recording(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """In output, log and command; an option's secret is also recognized elsewhere."""
     out = tmp_path / "case"
     script = f"echo {PASSWORD} is mine; echo token {TOKEN}; echo again {TOKEN}; : --api-key {PASSWORD}"
     status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", *shell(script))
@@ -147,8 +147,8 @@ SPLIT = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", SPLIT)
-def test_a_secret_that_arrives_line_by_line_is_not_shown(lines: tuple[str, ...]) -> None:
-    """What one write begins is known in the next."""
+def test_a_secret_in_several_writes_is_not_shown(lines: tuple[str, ...]) -> None:
+    """The begin in one write is remembered for the next."""
     shown: list[bytes] = []
     script = "import sys, time\nfor line in sys.argv[1:]:\n    print(line, flush=True)\n    time.sleep(0.05)"
     output = recording.run_command([sys.executable, "-c", script, *lines], show=shown.append)
@@ -160,8 +160,8 @@ def test_a_secret_that_arrives_line_by_line_is_not_shown(lines: tuple[str, ...])
     assert text.splitlines()[-1] in (lines[-1], "[secret-4]")
 
 
-def test_a_secret_in_a_files_name_is_known_in_the_log(tmp_path: Path) -> None:
-    """In the log, in the names of its files, in title and source it has one placeholder."""
+def test_a_secret_in_a_file_name_is_recognized_in_the_log(tmp_path: Path) -> None:
+    """Log, file names, title and source have the same placeholder."""
     documents = (Document(f"api_key={PASSWORD}.log", f"{PORT}\n"), Document("b.log", f"no {TOKEN}, no {PASSWORD}\n"))
     written = recording.add_case(tmp_path / "case", Evidence(documents), Expectation(class_="port.in_use"))
     text = "".join(p.name + p.read_text() for p in (tmp_path / "case").iterdir())
@@ -173,8 +173,8 @@ def test_a_secret_in_a_files_name_is_known_in_the_log(tmp_path: Path) -> None:
     assert (tmp_path / "case" / "b.log").read_text() == "no [secret-2], no [secret-1]\n"
 
 
-def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a command printed will not come again: its log is kept without a case, and the line says where."""
+def test_a_recording_survives_a_failed_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output cannot be repeated: the log is kept without a case, and its place is printed."""
 
     def crash(_: Evidence) -> None:
         raise IndexError("out of range")
@@ -198,8 +198,8 @@ def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "crashed" / "startup.log").read_text() == "[secret-1]\n"
 
 
-def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong behind the diagnosis, too."""
+def test_a_case_that_cannot_be_read_keeps_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For any error after the diagnosis too."""
 
     def refuse(_: Path) -> None:
         raise InputError("case.yaml:1: is none")
@@ -222,17 +222,17 @@ def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypa
         ([], ["single-gpu-oom"]),
     ],
 )
-def test_a_record_names_the_runbooks_that_fit(symptoms: list[str], runbooks: list[str]) -> None:
-    """By what was found in it; where none does, the one for the most symptoms, which reads any log."""
+def test_a_recording_names_suitable_runbooks(symptoms: list[str], runbooks: list[str]) -> None:
+    """By its findings; otherwise the most general one, which reads any log."""
     assert recording._runbooks(symptoms) == runbooks
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id_", ["qwen-a100-shared-gpu-race", "autoglm-3090-video-oom"])
-def test_a_failed_start_is_recorded_checked_and_reported(
+def test_a_failed_launch_is_recorded_checked_and_reported(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], id_: str
 ) -> None:
-    """A command that prints a log of vLLM and fails; `check` on the folder itself, or its parent, runs it."""
+    """A failing command with a vLLM log; `check` runs the case by its folder or its parent."""
     log = folders.cases_dir() / id_ / "startup.log"
     script = f"import sys; sys.stdout.write(open({str(log)!r}).read()); sys.exit(1)"
     out = tmp_path / "cases" / "mine"
@@ -249,7 +249,7 @@ def test_a_failed_start_is_recorded_checked_and_reported(
 
 
 @pytest.mark.slow
-def test_output_is_shown_as_it_comes(tmp_path: Path) -> None:
+def test_output_is_shown_immediately(tmp_path: Path) -> None:
     """Line by line, long before the command ends."""
     out = tmp_path / "case"
     recorder = background(tmp_path, "record", "--out", str(out), "--", *shell(f"echo '{READY}'; sleep 60"))
@@ -280,8 +280,8 @@ except KeyboardInterrupt:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tame", "stubborn"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, number: signal.Signals) -> None:
-    """The signal is handed on; within five seconds all that the command started is gone, and the log is a case."""
+def test_a_stopped_server_becomes_a_case(tmp_path: Path, kind: str, number: signal.Signals) -> None:
+    """The signal is passed on; all processes end within five seconds, and the case is written."""
     mark = f"{tmp_path}/{kind}"
     out = tmp_path / "case"
     recorder = background(tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, mark, kind)
@@ -300,8 +300,8 @@ def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, 
 
 
 @pytest.mark.slow
-def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
-    """For those who are in a hurry; the case is written all the same."""
+def test_a_second_interrupt_ends_immediately(tmp_path: Path) -> None:
+    """The case is still written."""
     out = tmp_path / "case"
     recorder = background(
         tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, f"{tmp_path}/x", "stubborn"
@@ -333,8 +333,8 @@ def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> None:
-    """What it put into the background has a second to say its last words."""
+def test_background_processes_end_with_their_command(tmp_path: Path) -> None:
+    """They have a second for their last output."""
     script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' 2>/dev/null & echo first"
     shown: list[bytes] = []
     began = time.monotonic()
@@ -355,8 +355,8 @@ def test_a_command_is_stopped_when_its_time_is_up(tmp_path: Path, capfdbinary: p
     assert (tmp_path / "a" / "startup.log").read_text() == f"{READY}\nstopping\n"
 
 
-def test_the_command_meets_nothing_of_ours(tmp_path: Path) -> None:
-    """No variable of ours, since vLLM warns of those; no standard input to wait for; signals as usual."""
+def test_the_command_has_a_clean_environment(tmp_path: Path) -> None:
+    """No variable of ours, which vLLM would warn of; no standard input; default signals."""
     script = "env | grep VLLM_; cat; echo end; grep SigIgn /proc/self/status"
     output = recording.run_command(shell(script), show=lambda _: None)
     ignored = int(output.raw.decode().split()[-1], 16)
@@ -367,7 +367,7 @@ def test_the_command_meets_nothing_of_ours(tmp_path: Path) -> None:
 
 
 def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """One is startup.log; several of one start keep their names, each once."""
+    """One is startup.log; several of one launch keep their unique names."""
     for name in ("a/rank.log", "b/rank.log", "c/case.yaml"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(f"{PORT}\n")
@@ -383,10 +383,10 @@ def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture
     assert str(tmp_path) not in (tmp_path / "three" / "case.yaml").read_text()
 
 
-def test_a_failure_without_a_cause_is_no_answer_to_expect(
+def test_a_failure_without_a_cause_is_not_an_expected_answer(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """The outcome alone is compared, and the person is asked for the class."""
+    """Only the outcome is compared, and the user is asked for the class."""
     status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
 
     assert (status, case_files.load_case(tmp_path / "a").expect.class_) == (0, None)
@@ -419,10 +419,10 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
         ),
     ],
 )
-def test_what_cannot_be_recorded_is_status_2(
+def test_input_that_cannot_be_recorded_is_status_2(
     capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    """In one line, before anything runs where that can be known; no folder is left."""
+    """In one line, before the command runs if possible; no folder is left."""
     (tmp_path / "x.log").write_text(PORT)
     (tmp_path / "damaged").write_bytes(b"\x7fELF damaged")
     (tmp_path / "damaged").chmod(0o755)
@@ -437,8 +437,8 @@ def test_what_cannot_be_recorded_is_status_2(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    """Nothing is overwritten by that; one that was filled in the meantime is left as it is."""
+def test_an_empty_folder_is_used(tmp_path: Path) -> None:
+    """Nothing is overwritten; a folder filled in the meantime is left alone."""
     (tmp_path / "empty").mkdir()
     evidence = Evidence((Document("x", PORT),))
     recording.record_logs(tmp_path / "empty", evidence)
@@ -463,10 +463,8 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert (tmp_path / "late.2" / "startup.log").read_text() == f"{PORT}\n"
 
 
-def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both at once: the diagnosis fails, and there is a file where the folder was to be; or no folder for it at all."""
+def test_an_occupied_folder_does_not_lose_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed diagnosis, and a file in the folder's place, or no folder at all."""
 
     def crash(_: Evidence) -> None:
         raise IndexError("out of range")
@@ -491,8 +489,8 @@ def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
         (r"printf '\211PNG\000 caf\303\251\n'", r"\x89PNG\x00 café" + "\n"),
     ],
 )
-def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> None:
-    """A run of zeros or an archive's first bytes cost no log; secrets between them are known; the case is read."""
+def test_binary_output_is_recorded(tmp_path: Path, head: str, kept: str) -> None:
+    """Zeros or an archive's header do not lose the log; secrets in between are replaced."""
     script = f"{head}; printf '\\000{TOKEN}\\n'; echo '{PORT}'"
     written = recording.record_command(tmp_path / "a", shell(script), show=lambda _: None)
     first, rest = (tmp_path / "a" / "startup.log").read_text().split("\n", 1)
@@ -504,8 +502,8 @@ def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> No
     assert diagnosing.verdict(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
 
 
-def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first word that a packed file has too; what is longer, written out, than a log may be."""
+def test_unreadable_output_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that begins like an archive, or exceeds a log's limit."""
     with pytest.raises(RunbooksError, match="a: contains the log, but no case could be created"):
         recording.record_command(tmp_path / "a", ["echo", "BZh"], show=lambda _: None)
     monkeypatch.setattr(recording, "MAX_CASE", 10)
@@ -539,10 +537,10 @@ def test_an_interrupt_before_the_log_is_stored_waits(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
+def test_an_interrupt_ends_the_diagnosis_and_keeps_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    """At once."""
+    """Immediately."""
 
     def interrupted(_: Evidence) -> None:
         signal.raise_signal(number)
@@ -555,7 +553,7 @@ def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
 
 
-def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_the_launch_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not wait for the command's end."""
     handing_on = running.SupervisedCommand._handing_on
 
@@ -571,8 +569,8 @@ def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, mon
     assert time.monotonic() - began < scaled(6)
 
 
-def test_what_descends_from_a_process_is_ended() -> None:
-    """And nothing else: no mark is looked for, no environment is read."""
+def test_descendants_of_a_process_are_ended() -> None:
+    """And no others; neither marks nor environments are read."""
     script = "import subprocess, sys; subprocess.Popen(['sleep', '99']); print(flush=True); sys.stdin.read()"
     other = subprocess.Popen(["sleep", "99"])
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as root:
@@ -588,8 +586,8 @@ def test_what_descends_from_a_process_is_ended() -> None:
     other.wait()
 
 
-def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whole lines; a line between them says how much is missing."""
+def test_begin_and_end_of_a_long_output_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whole lines; a line between them has the omitted size."""
     monkeypatch.setattr(recording, "MAX_KEPT", 300_000)
     output = recording.run_command(shell("seq -f 'line %06g' 100000"), show=lambda _: None)
     lines = output.raw.decode().splitlines()
@@ -603,7 +601,7 @@ def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
-    """A line without an end, one of megabytes, a progress bar, and what is no UTF-8."""
+    """An open line, one of megabytes, a progress bar, and invalid UTF-8."""
     shown: list[bytes] = []
     script = r"printf 'caf\303\251 \377\n'; printf '10%%\r20%%\r'; head -c 3000000 /dev/zero | tr '\0' x; printf end"
     written = recording.record_command(tmp_path / "a", shell(script), show=shown.append)
@@ -616,7 +614,7 @@ def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> None:
+def test_a_closed_reader_does_not_end_the_recording(tmp_path: Path) -> None:
     """As in `… | head -1`."""
     out = tmp_path / "case"
     command = [sys.executable, "-m", "vllm_runbooks", "record", "--out", str(out), "--", "seq", "100000"]
@@ -634,7 +632,7 @@ def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """It says how the answer differs today; `check` fails with the same words until the answer is right."""
+    """With the difference; `check` fails with the same words until the answer is right."""
     (tmp_path / "my start.log").write_text(f"login with {TOKEN}\n{PORT}\n")
     out = tmp_path / "cases" / "mine"
     log = str(tmp_path / "my start.log")
@@ -649,10 +647,10 @@ def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pyte
     assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
 
 
-def test_an_answer_that_is_right_already_is_said_to_be(
+def test_a_correct_answer_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Outcome and symptom are compared where given; without a folder it is cases/ID, named after log and class."""
+    """Given outcome and symptom are compared; the default folder is cases/ID."""
     monkeypatch.chdir(tmp_path)
     Path("a.log").write_text(f"{PORT}\n")
     options = ["--outcome", "failed", "--symptom", "port.in_use"]
@@ -690,14 +688,14 @@ def test_an_answer_that_is_right_already_is_said_to_be(
         ([], "Missing option '--expect'"),
     ],
 )
-def test_an_expectation_that_cannot_be_is_status_2(
+def test_an_impossible_expectation_is_status_2(
     capfdbinary: pytest.CaptureFixture[bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
     said: str,
 ) -> None:
-    """In one line, with what is nearest."""
+    """In one line, with the nearest valid one."""
     monkeypatch.chdir(tmp_path)
     Path("a").write_text(f"{PORT}\n")
     status, shown, err = run(capfdbinary, "case", "add", "a", *(o.format(tmp=tmp_path) for o in options))
@@ -707,10 +705,10 @@ def test_an_expectation_that_cannot_be_is_status_2(
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
-def test_the_page_shows_what_is_printed(
+def test_the_page_shows_real_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Both samples of docs/recording.md are what the commands say, figures aside."""
+    """Both samples of docs/recording.md equal the output, except for figures."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "recording.md").read_text(encoding="utf-8")
     recorded, added = re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -724,8 +722,8 @@ def test_the_page_shows_what_is_printed(
     assert figures.sub("", as_recorded).endswith(figures.sub("", recorded))
 
 
-def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would stand in every report; the message does not repeat it."""
+def test_a_name_with_a_secret_is_not_an_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be in every report; the message does not repeat it."""
     token = "hf" + "_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
     (tmp_path / "a.log").write_text("INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n")
 
@@ -736,7 +734,7 @@ def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.Capt
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
 
 
-def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_supervised_launch_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its logs, then how it ended, without secrets."""
     logs = Evidence((Document("server.log", f"{PORT}\n"), Document("guard.log", "[vllm-runbooks] seen\n")))
     ending = f"ended with exit status 1 as it was told {TOKEN}"

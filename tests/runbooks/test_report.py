@@ -1,4 +1,4 @@
-"""The pages show what was judged, need nothing but themselves, and take nothing in a file for more than text."""
+"""The report pages: complete, self-contained, with all file content as text."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def badges(page: str) -> list[str]:
     return re.findall(r'class="badge \w+">([\w ]+)<', page)
 
 
-def test_the_headline_counts_checks_by_what_they_came_to() -> None:
-    """Runs that need attention come first, in the headline and in the table."""
+def test_the_headline_counts_checks_by_result() -> None:
+    """Runs that need attention are first, in headline and table."""
     mine = run(case=None, reason="running: no problems", outcome="running", root_cause=None)
     page = render_report(results(run(), run("error"), run("fail", reason="class: expected ok, got x"), mine))
 
@@ -99,8 +99,8 @@ def test_the_headline_counts_checks_by_what_they_came_to() -> None:
     assert badges(page) == ["not as expected", "not checked", "as expected", "no problem found"]
 
 
-def test_a_run_is_shown_with_its_diagnosis_and_its_check() -> None:
-    """Names, title, certainty and symptom of the cause, what differs, other findings and duration are in its row."""
+def test_a_run_has_its_diagnosis_and_its_check() -> None:
+    """Its row has names, title, certainty, symptom, differences, other findings and duration."""
     finding = {"symptom": "env.old", "class": "env", "title": "Old driver", "severity": "hint", "level": "possible"}
     page = render_report(
         results(run("fail", seconds=71.4, reason="class: expected ok, got x", findings=[*run()["findings"], finding]))
@@ -121,7 +121,7 @@ def test_a_run_is_shown_with_its_diagnosis_and_its_check() -> None:
         assert text in Tags(page).text
 
 
-def test_a_check_that_passes_does_not_say_failed() -> None:
+def test_a_passing_check_does_not_say_failed() -> None:
     """A case that expects a failed launch passes: the failure is its diagnosis."""
     page = render_report(results(run(reason="as expected: failed, memory.kv_cache")))
 
@@ -137,7 +137,7 @@ def test_a_case_without_a_runbook_is_named_diagnosis_only() -> None:
 
 
 def test_an_empty_suite_has_a_page() -> None:
-    """No run was requested, and the page says so."""
+    """No run was requested."""
     assert "No runs were requested" in render_report(results())
 
 
@@ -146,8 +146,8 @@ def earlier(verdict: str, case: str, **more: Any) -> tuple[RunKey, dict[str, Any
     return key, run(verdict, case=case, began="2026-11-22T18:03:00+00:00") | more
 
 
-def test_the_first_screen_says_what_changed_since_the_last_run() -> None:
-    """Each number is a link to its runs, which are grouped by what changed, new failures first."""
+def test_the_first_screen_shows_changes_since_the_last_run() -> None:
+    """Each number links to its runs, grouped by change, with new failures first."""
     previous = dict([earlier("pass", "a"), earlier("fail", "b"), earlier("pass", "c"), earlier("pass", "d")])
     now = [run(case="c"), run(case="d"), run(case="b"), run("fail", case="a", reason="class: expected ok, got x")]
     page = render_report(results(*now), previous=previous)
@@ -161,15 +161,15 @@ def test_the_first_screen_says_what_changed_since_the_last_run() -> None:
     assert re.findall(r'<tbody id="([a-z-]+)">', page) == ["new-failures", "fixed", "unchanged"]
 
 
-def test_a_first_run_says_that_there_is_nothing_to_compare_with() -> None:
-    """In one line; a log of one's own is another question each time, and is compared with nothing."""
+def test_a_first_run_has_nothing_to_compare_with() -> None:
+    """One line says so; your own logs are not compared."""
     assert "No earlier run in this folder to compare with." in render_report(results(run()))
     assert "earlier run" not in render_report(results(run(case=None)))
 
 
 @pytest.mark.parametrize("field", ["runbook", "case", "verdict", "outcome", "reason", "notebook"])
-def test_hostile_results_stay_text(field: str) -> None:
-    """Whatever a field holds, the page holds it as text."""
+def test_hostile_results_are_escaped(field: str) -> None:
+    """Any field is shown as text."""
     page = render_report(results(run(**{"verdict": "fail", field: HOSTILE})))
 
     assert_is_inert(page)
@@ -186,7 +186,7 @@ def test_hostile_findings_stay_text() -> None:
     "odd",
     [{}, {"seconds": "x"}, {"findings": "x"}, {"root_cause": []}, {"verdict": None}, {"verdict": []}, {"case": {}}],
 )
-def test_odd_results_are_shown_as_they_are(odd: dict[str, Any]) -> None:
+def test_unusual_results_are_shown(odd: dict[str, Any]) -> None:
     """A hand-made or newer file does not end in an exception."""
     assert_is_inert(render_report(results({} if not odd else run(**odd))))
 
@@ -204,7 +204,7 @@ def shown(**data: Any) -> dict[str, Any]:
 
 
 def test_a_notebook_is_readable_without_jupyter() -> None:
-    """Printed text and errors are there; tables, cards and pictures as they were shown; code is folded."""
+    """Text, errors, tables, summaries and pictures as displayed, and folded code."""
     notebook = {
         "cells": [
             cell("# Meaning\n\nRead `this` **first**.", kind="markdown"),
@@ -227,8 +227,8 @@ def test_a_notebook_is_readable_without_jupyter() -> None:
     assert_is_inert(page)
 
 
-def test_the_summary_comes_before_prose_and_parameters() -> None:
-    """Title, two fields, first output; what precedes it is folded below it, and the result, shown above, at the end."""
+def test_the_summary_precedes_prose_and_parameters() -> None:
+    """Title, two fields, first output; earlier cells are folded below."""
     parameters = cell("live: bool = False  # on this host\nlog: str = ''  # a file")
     parameters["metadata"] = {"tags": ["parameters"]}
     injected = cell("log = 'x.log'")
@@ -265,8 +265,8 @@ def test_the_summary_comes_before_prose_and_parameters() -> None:
     ]
 
 
-def test_a_run_on_an_own_log_is_diagnosis_only_unless_it_was_live(tmp_path: Path) -> None:
-    """A runbook that can launch servers says that it did not, on its page and in the index."""
+def test_a_run_on_your_own_log_is_diagnosis_only_unless_live(tmp_path: Path) -> None:
+    """For a runbook that can launch servers, page and index say that it did not."""
     parameters = cell("live: bool = False")
     parameters["metadata"] = {"tags": ["parameters"]}
     for name, live in (("dry", False), ("live", True)):
@@ -308,8 +308,8 @@ def test_markdown_is_rendered(markdown: str, html: str) -> None:
     assert_is_inert(page)
 
 
-def test_a_link_to_a_runbook_leads_to_its_page_in_the_report(tmp_path: Path) -> None:
-    """A runbook that was executed as well is read in the same report."""
+def test_a_link_to_a_runbook_leads_to_its_page(tmp_path: Path) -> None:
+    """If it was executed into the same report."""
     for name, text in (("one--k", "[two](two.ipynb)"), ("two--k", "text")):
         notebook = {"cells": [cell(text, kind="markdown")]}
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
@@ -321,8 +321,8 @@ def test_a_link_to_a_runbook_leads_to_its_page_in_the_report(tmp_path: Path) -> 
     assert '<a href="two--k.html" rel="noopener">two</a>' in (tmp_path / "one--k.html").read_text(encoding="utf-8")
 
 
-def test_a_hostile_notebook_stays_text() -> None:
-    """Nothing in a notebook runs or is fetched, wherever it stands."""
+def test_a_hostile_notebook_is_escaped() -> None:
+    """Nothing in it runs or is fetched."""
     picture = base64.b64encode(b"\x89PNG").decode()
     outputs: list[dict[str, Any]] = [
         {"output_type": "stream", "text": HOSTILE},
@@ -354,8 +354,8 @@ def test_a_long_output_is_cut_with_a_word_about_it() -> None:
     assert "100000 more characters are in the notebook" in page
 
 
-def test_the_report_is_made_from_the_folder_alone(tmp_path: Path) -> None:
-    """results.json and the notebooks beside it are all it takes; what cannot be shown is linked only."""
+def test_the_report_needs_only_its_folder(tmp_path: Path) -> None:
+    """results.json and the notebooks next to it; other files are linked."""
     (tmp_path / "good.ipynb").write_text(json.dumps({"cells": [cell("1 + 1")]}), encoding="utf-8")
     (tmp_path / "bad.ipynb").write_text("{", encoding="utf-8")
     runs = [run(notebook="good.ipynb"), run(notebook="bad.ipynb"), run(notebook="../outside.ipynb"), run()]
@@ -371,7 +371,7 @@ def test_the_report_is_made_from_the_folder_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"runs": 1}'])
-def test_a_folder_without_results_is_refused(tmp_path: Path, content: str | None) -> None:
+def test_a_folder_without_results_is_rejected(tmp_path: Path, content: str | None) -> None:
     """One line names the file."""
     if content is not None:
         (tmp_path / "results.json").write_text(content, encoding="utf-8")

@@ -39,7 +39,7 @@ ATTACKS = (
     "<div style='background:url(https://evil.example/b)'>x</div><form action=https://evil.example><button>x</button>",
     "<pre data-copy=command><code><img src=x onerror='window.PWN_7=1'></code></pre>",
 )
-"""What a log may hold; what runs sets a property of the window whose name begins with PWN."""
+"""Hostile log text; a script that runs sets a window property that begins with PWN."""
 
 
 def cell(kind: str, source: str, *outputs: dict[str, Any], id_: str = "a") -> dict[str, Any]:
@@ -82,7 +82,7 @@ def summary_first() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The golden notebooks, one with a summary first, a hostile one, and what changed since an earlier run."""
+    """The golden notebooks, one with a summary first, a hostile one, and changes."""
     folder = tmp_path_factory.mktemp("report")
     hostile = [cell(kind, text, display(text, text)) for text in ATTACKS for kind in ("markdown", "code")]
     hostile.append(cell("code", "print()", {"output_type": "stream", "text": "\x1b[31m<b>" + "x" * 400_000}))
@@ -114,10 +114,10 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["index", SUMMARY, "split-over-8x3090", "hostile"])
-def test_a_page_can_be_read(  # noqa: PLR0917 - a fixture each
+def test_a_page_is_accessible(  # noqa: PLR0917 - a fixture each
     report: Path, browser: Browser, name: str, width: int, theme: Theme, tmp_path: Path
 ) -> None:
-    """Axe has nothing serious to say, folded or not; no text is cut off, no request leaves, nothing hostile runs."""
+    """No serious axe issue, folded or not; no cut text, no request, no hostile script."""
     with opened(browser, f"file://{report / name}.html", width=width, theme=theme) as visit:
         shot(visit.page, f"report-{name}-{width}-{theme}", tmp_path)
         for _ in range(2):
@@ -130,15 +130,15 @@ def test_a_page_can_be_read(  # noqa: PLR0917 - a fixture each
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_every_runbook_has_a_page_without_trouble(report: Path, browser: Browser, path: Path) -> None:
-    """No error of the console, no refusal of its policy, no request elsewhere."""
+def test_every_runbook_has_a_clean_page(report: Path, browser: Browser, path: Path) -> None:
+    """No console error, no policy violation, no foreign request."""
     with opened(browser, f"file://{report / path.stem}.html", width=390) as visit:
         assert visit.troubles() == []
         assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_the_summary_is_on_the_first_screen(report: Path, browser: Browser) -> None:
-    """What is wrong and what to do are within 900 px, and the diagnosis and the check above them."""
+    """Problem and fix are within 900 px, after diagnosis and check."""
     with opened(browser, f"file://{report / SUMMARY}.html") as visit:
         bottom = "e => e.getBoundingClientRect().bottom"
         assert visit.page.locator(".fields").evaluate(bottom) < 250
@@ -165,8 +165,8 @@ def test_runs_are_filtered_by_check_and_by_text(report: Path, browser: Browser) 
         assert visit.troubles() == []
 
 
-def test_every_control_is_reached_by_the_keyboard(report: Path, browser: Browser) -> None:
-    """Tab goes through links, buttons and folds in their order, and each shows that it has the focus."""
+def test_every_control_is_reachable_by_keyboard(report: Path, browser: Browser) -> None:
+    """Tab follows the order of links, buttons and folds, and each shows its focus."""
     with opened(browser, f"file://{report / SUMMARY}.html") as visit:
         controls = visit.page.locator("a[href]:visible, button:visible, summary:visible")
         assert controls.count() > 4
@@ -181,7 +181,7 @@ def test_every_control_is_reached_by_the_keyboard(report: Path, browser: Browser
 
 
 def test_a_command_is_copied_by_its_button(report: Path, browser: Browser) -> None:
-    """The command alone, without the button's words; the button says that it is done."""
+    """Only the command, without the button's text; the button confirms it."""
     grants = ["clipboard-read", "clipboard-write"]
     with opened(browser, f"file://{report / SUMMARY}.html", permissions=grants) as visit:
         button = visit.page.locator("pre[data-copy] button").first

@@ -1,4 +1,4 @@
-"""Steps: what they leave is read again, what fails is tried again in its time, and a resumed run says the same."""
+"""Steps: results are reused, failures are retried, and a resumed run has the same result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOO_LONG = folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
 
 @dataclass(frozen=True)
 class Made:
-    """What a step of a test makes."""
+    """The result of a test's step."""
 
     number: int
     words: tuple[str, ...] = ()
@@ -39,8 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run.steps"
 
 
-def test_what_a_step_left_is_read_in_place_of_doing_it_again(folder: Path) -> None:
-    """As the same record; it is JSON beside the notebook, and nothing else."""
+def test_the_result_of_a_step_is_reused(folder: Path) -> None:
+    """As the same record, stored only as JSON next to the notebook."""
     done: list[int] = []
 
     def action() -> Made:
@@ -57,8 +57,8 @@ def test_what_a_step_left_is_read_in_place_of_doing_it_again(folder: Path) -> No
     assert steps.kept(folder) == ["one"]
 
 
-def test_what_a_run_kept_is_of_that_run_alone(folder: Path) -> None:
-    """Each kept step is named once, and forgotten when the next run begins."""
+def test_reused_steps_belong_to_one_run(folder: Path) -> None:
+    """Each is named once, and forgotten when the next run begins."""
     for name in ("one", "two"):
         steps.do(name, lambda: Made(1), Made)
     assert steps.kept(folder) == []
@@ -102,8 +102,8 @@ def test_a_step_is_tried_again_in_its_time(folder: Path) -> None:
     assert "0.1 s" in kept["error"]
 
 
-def test_a_step_that_failed_is_done_again(folder: Path) -> None:
-    """By the run that goes on; a damaged file is told."""
+def test_a_failed_step_is_repeated(folder: Path) -> None:
+    """In the resumed run; a damaged file is reported."""
 
     def fails() -> Made:
         raise RunbooksError("not now")
@@ -117,8 +117,8 @@ def test_a_step_that_failed_is_done_again(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_was_left_for_something_else_is_done_again() -> None:
-    """A run that goes on with another command does not speak of the first; nor of a result that nobody can use."""
+def test_a_result_of_another_request_is_repeated() -> None:
+    """A run resumed with another command ignores the first one's results and unusable ones."""
     assert steps.do("one", lambda: Made(1), Made, asked=("vllm serve a", 1)) == Made(1)
     assert steps.do("one", lambda: Made(2), Made, asked=("vllm serve a", 1)) == Made(1)
     assert steps.do("one", lambda: Made(3), Made, asked=("vllm serve b", 1)) == Made(3)
@@ -147,8 +147,8 @@ def test_tries_and_time_are_set_from_outside(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../a", "A", "a b", "a.json"])
-def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None:
-    """Nothing is written anywhere."""
+def test_a_name_that_is_not_a_file_name_is_rejected(folder: Path, name: str) -> None:
+    """Nothing is written."""
     with pytest.raises(InputError, match="is not a step name"):
         steps.do(name, lambda: Made(1), Made)
     assert not folder.exists()
@@ -164,8 +164,8 @@ def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None
         ("multi-node-ray", ()),
     ],
 )
-def test_the_steps_of_a_runbook_are_those_that_its_calls_name(runbook: str, names: tuple[str, ...]) -> None:
-    """So that `--step` does the one that is named, wherever it is called."""
+def test_the_steps_of_a_runbook_are_named_by_their_calls(runbook: str, names: tuple[str, ...]) -> None:
+    """So `--step` runs the named one, wherever it is called."""
     assert load_runbook(folders.runbooks_dir() / f"{runbook}.ipynb").steps == names
 
 
@@ -183,18 +183,18 @@ def test_a_cell_without_a_named_step_is_a_step_itself(tmp_path: Path, source: st
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A host with a stand-in for `vllm`."""
+    """A host with a fake `vllm`."""
     return Stage(tmp_path, monkeypatch)
 
 
 def scripted(stage: Stage, *more: object) -> str:
-    """A command of which the first start fails of its context, and the next ones do what is given."""
+    """A command whose first launch fails because of its context, with steps for the next ones."""
     stage.setenv("STAND_IN", json.dumps([[{"print": str(TOO_LONG)}, {"exit": 1}], *more]))
     return shlex.join([*stage.command("--max-model-len", "4000000")])
 
 
 def arguments(out: Path, command: str) -> list[str]:
-    """Of a live run that applies the way out."""
+    """Arguments of a live run that applies the fix."""
     given = {"live": "true", "apply": "true", "serve": command, "vllm": "0.32.0"}
     return ["run", "single-gpu-oom", "--out", str(out), *(word for n, v in given.items() for word in ("-p", n, v))]
 
@@ -210,8 +210,8 @@ def _assert_proved(out: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_way_out_is_applied_and_proved(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before, change, after, symptom gone; each start leaves command, exit status, log and case beside the notebook."""
+def test_a_fix_is_applied_and_verified(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before, change, after, no symptom; each launch leaves command, status, log and case."""
     model = stage.folder / "tiny"
     _make(model)
     up = [*UP, {"serve": {}}, {"hold": True}]
@@ -225,8 +225,8 @@ def test_a_way_out_is_applied_and_proved(stage: Stage, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_a_resumed_run_says_what_an_uninterrupted_one_says(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first start is not made again; nor is it when the one step is asked for. Uninterrupted, all is proved."""
+def test_a_resumed_run_equals_an_uninterrupted_one(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first launch is not repeated, also with `--step`; the whole verification runs."""
     model = stage.folder / "tiny"
     _make(model)
     up = [*UP, {"serve": {}}, {"hold": True}]
@@ -259,7 +259,7 @@ def _make(model: Path) -> None:
     tiny_models.write(model, max_position_embeddings=8_000_000)
 
 
-def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
+def test_a_prevented_launch_has_a_verdict(stage: Stage) -> None:
     """With the check that forbids it."""
     stage.setenv("STAND_IN", json.dumps([{"print": str(SERVED)}, {"print": str(RACE)}]))
     started = live.start(shlex.join(stage.command("--swap-space", "4")), vllm="0.32.0", say=stage.said.append)

@@ -1,7 +1,7 @@
-"""Nothing passes that did not say so itself, nothing acknowledged is lost, and nothing is left running.
+"""A run only passes with its own verdict, no result is lost, and no process is left.
 
-Real kernels and real signals throughout. What can run side by side does: one suite holds every way in which a notebook
-can end, and the ways in which a runner can die are tried at the same time.
+Real kernels and signals throughout. Tests share work: one suite contains every end of a notebook,
+and all deaths of a runner are tested together.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def runbook(folder: Path, name: str, *cells: str) -> Path:
         "nbformat": 4,
         "nbformat_minor": 5,
         "metadata": {
-            # Whatever kernel the file asks for, it runs in this environment's Python.
+            # For any kernel in the file, it runs in this environment's Python.
             "kernelspec": {"name": "no-such-kernel", "display_name": "None", "language": "python"},
             "runbook": {"id": name, "symptoms": [], "side_effects": False, "needs_gpu": False},
         },
@@ -100,7 +100,7 @@ def runbook(folder: Path, name: str, *cells: str) -> Path:
 
 
 def forged_pass(*, last: bool) -> str:
-    """A cell that prints what a verdict looks like, for the text alone or as what it prints last."""
+    """A cell that prints text in the form of a verdict, plainly or as its result."""
     data = {"schema": 2, "verdict": "pass", "reason": "x", "case": "k", "outcome": None, "root_cause": None}
     text = json.dumps({VERDICT_MIME: data | {"findings": []}})
     return f"print({text!r})" + ("\nprint('PASS k: fine')" if last else "")
@@ -158,7 +158,7 @@ class Ran:
         self.folder = folder
         self.events: list[tuple[str, bool]] = []
         self.out.mkdir()
-        # Left from an earlier suite: it must not stand in for a notebook that is not written.
+        # From an earlier suite: it must not replace a notebook that is not written.
         (self.out / "bad--k.ipynb").write_text("{}", encoding="utf-8")
         requests = []
         for name, cells in CELLS.items():
@@ -171,7 +171,7 @@ class Ran:
                 parameters["api_key"] = "correct-horse-battery-9"
             requests.append(RunbookRequest(name, path, "k", parameters, timeout_s=7 if name == "timeout" else 60))
         requests.append(RunbookRequest("refused", Path(), "k", refused="case.yaml: line 3: no title; add one"))
-        # A temporary folder of its own: others on this host may execute suites too. Sockets in it want a short name.
+        # A private temporary folder: others may run suites too. Sockets need a short path.
         with tempfile.TemporaryDirectory(prefix="rs") as temporary, pytest.MonkeyPatch.context() as patched:
             patched.setattr(tempfile, "tempdir", temporary)
             patched.setenv("TMPDIR", temporary)
@@ -202,7 +202,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def are_gone(pids: list[int], *, within_s: float = 5.0) -> bool:
-    """Whether none of these processes runs any more; a zombie does not."""
+    """Whether all of these processes have ended; a zombie has."""
     deadline = time.monotonic() + scaled(within_s)
     while True:
         alive = []
@@ -218,8 +218,8 @@ def are_gone(pids: list[int], *, within_s: float = 5.0) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
-def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
-    """Whatever else happens in a kernel is an error, and the runs beside it are judged as if alone."""
+def test_only_a_run_with_a_verdict_passes(ran: Ran, name: str) -> None:
+    """Any other end of a kernel is an error, and other runs are not affected."""
     assert ran.results[name].verdict is VERDICTS.get(name, Verdict.ERROR)
 
 
@@ -242,14 +242,14 @@ def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
         ("refused", "case.yaml: line 3: no title; add one"),
     ],
 )
-def test_the_reason_says_what_happened_and_where(ran: Ran, name: str, reason: str) -> None:
+def test_the_reason_has_the_exception_and_its_cell(ran: Ran, name: str, reason: str) -> None:
     """One line names the exception and the cell."""
     assert ran.results[name].reason == reason
 
 
 @pytest.mark.slow
-def test_a_broken_notebook_leaves_no_executed_one(ran: Ran) -> None:
-    """It is an error of one line, and no file of an earlier suite stands in for it."""
+def test_a_broken_notebook_has_no_executed_one(ran: Ran) -> None:
+    """It is a one-line error, and an earlier suite's file does not replace it."""
     assert ran.results["bad"].notebook is None
     assert ran.results["refused"].notebook is None
     assert "\n" not in ran.results["bad"].reason
@@ -257,8 +257,8 @@ def test_a_broken_notebook_leaves_no_executed_one(ran: Ran) -> None:
 
 
 @pytest.mark.slow
-def test_a_result_carries_what_the_runbook_found(ran: Ran) -> None:
-    """Outcome, root cause and findings come out of the kernel."""
+def test_a_result_has_the_findings_of_the_runbook(ran: Ran) -> None:
+    """Outcome, root cause and findings come from the kernel."""
     result = ran.results["failing"]
 
     assert (result.case, result.outcome, result.root_cause) == ("k", "failed", CauseRef("a.symptom", "a"))
@@ -269,8 +269,8 @@ def test_a_result_carries_what_the_runbook_found(ran: Ran) -> None:
 @pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("name", STRAYS)
-def test_nothing_outlives_its_run(ran: Ran, name: str) -> None:
-    """Sessions, second forks and empty environments hide no process, however the run ended."""
+def test_no_process_survives_its_run(ran: Ran, name: str) -> None:
+    """Neither in sessions, second forks nor empty environments, after any end of the run."""
     pids = [int(pid) for pid in ran.pids(name).read_text(encoding="utf-8").split()]
 
     assert len(pids) == 3
@@ -308,15 +308,15 @@ def test_secrets_are_in_no_file(ran: Ran) -> None:
 
 @pytest.mark.slow
 def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
-    """An executed notebook says what it was executed with."""
+    """An executed notebook has its parameters."""
     notebook = json.loads(ran.text("good"))
 
     assert notebook["metadata"]["papermill"]["parameters"]["evidence"] == "k"
 
 
 @pytest.mark.slow
-def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
-    """One output holds the record, two lines and a card; what a log said is no HTML in it."""
+def test_the_verdict_is_displayed(ran: Ran) -> None:
+    """One output has the record, two lines and HTML, with log text escaped."""
     data = [output["data"] for output in ran.outputs("failing") if output["output_type"] == "display_data"]
 
     assert len(data) == 1
@@ -329,7 +329,7 @@ def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
 
 @pytest.mark.slow
 def test_every_run_is_announced_and_reported(ran: Ran) -> None:
-    """Progress tells of each start before its end, and each end after the results are stored."""
+    """Progress has each begin before its end, and each end after its results are stored."""
     for name in [*CELLS, "refused"]:
         assert [done for runbook, done in ran.events if runbook == name] == [False, True]
 
@@ -351,7 +351,7 @@ def test_results_are_readable_by_machines(ran: Ran) -> None:
 
 @pytest.mark.slow
 def test_temporary_files_are_removed(ran: Ran) -> None:
-    """No connection file, no socket and no log stays behind."""
+    """No connection file, socket or log is left."""
     assert ran.results
     assert ran.left == []
 
@@ -378,7 +378,7 @@ print("end", *[result.verdict for result in results], flush=True)
 
 
 class Caller:
-    """A suite in a process of its own that has judged one run, and hangs in another with strays about."""
+    """A suite in a separate process with one finished run, a hanging one and stray processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -415,11 +415,11 @@ DEATHS = [
     *((name, OFTEN) for name in OFTEN),
     *(pytest.param(name, SELDOM, marks=pytest.mark.slow) for name in SELDOM),
 ]
-"""Signals, each with those that are tried beside it."""
+"""Signals, each with those tested together."""
 
 
 def killed(tmp_path_factory: pytest.TempPathFactory, names: Sequence[str]) -> dict[str, tuple[Caller, bool, str]]:
-    """Callers that were killed by each signal, whether all was gone 5 s later, and what they printed."""
+    """Callers killed by each signal, whether all ended within 5 s, and their output."""
     callers = {name: Caller(tmp_path_factory.mktemp(name)) for name in names}
     try:
         for caller in callers.values():
@@ -439,22 +439,22 @@ def killed(tmp_path_factory: pytest.TempPathFactory, names: Sequence[str]) -> di
 
 @pytest.fixture(scope="module")
 def dead(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], dict[str, tuple[Caller, bool, str]]]:
-    """What comes of callers that are killed by these signals, which happens once."""
+    """The results of callers killed by these signals, produced once."""
     return cache(lambda names: killed(tmp_path_factory, names))
 
 
 @pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(("name", "names"), DEATHS)
-def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: Any, name: str, names: tuple[str, ...]) -> None:
-    """Workers, kernels, guards and everything they started."""
+def test_all_processes_end_within_five_seconds_of_the_runner(dead: Any, name: str, names: tuple[str, ...]) -> None:
+    """Workers, kernels, supervisors and their children."""
     assert dead(names)[name][1]
 
 
 @pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(("name", "names"), DEATHS)
-def test_when_the_runner_dies_what_was_judged_stays(dead: Any, name: str, names: tuple[str, ...]) -> None:
+def test_finished_verdicts_survive_the_runner(dead: Any, name: str, names: tuple[str, ...]) -> None:
     """The finished run keeps its verdict; the running and the pending one are interrupted."""
     caller, _, printed = dead(names)[name]
 
@@ -468,8 +468,8 @@ def test_when_the_runner_dies_what_was_judged_stays(dead: Any, name: str, names:
 
 @POSIX
 @pytest.mark.slow
-def test_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    """What was printed is on disk, what was not reads interrupted, and every file is whole."""
+def test_kill_at_any_moment_loses_no_acknowledged_run(tmp_path: Path) -> None:
+    """Printed results are on disk, others are interrupted, and every file is whole."""
     names = [runbook(tmp_path, f"good{i}", PASS).stem for i in range(6)]
     for attempt in range(8):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
@@ -517,7 +517,7 @@ print(run_all([RunbookRequest("a", Path("a.ipynb"))], out=Path(sys.argv[1]), exe
 
 @pytest.mark.slow
 @POSIX
-def test_a_signal_is_noticed_whichever_thread_it_comes_to(tmp_path: Path) -> None:
+def test_a_signal_is_handled_in_any_thread(tmp_path: Path) -> None:
     """The thread that waits for reports is not woken by it, and sees it all the same."""
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
@@ -527,11 +527,11 @@ def test_a_signal_is_noticed_whichever_thread_it_comes_to(tmp_path: Path) -> Non
 
 @POSIX
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_ended(tmp_path: Path) -> None:
-    """The limit of a run holds even when nothing answers any more, and the next run gets a new worker."""
+def test_a_hanging_worker_is_ended(tmp_path: Path) -> None:
+    """A run's timeout applies even without an answer, and the next run has a new worker."""
     stuck = runbook(tmp_path, "stuck", STRAY, "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)", HANG)
     pids = tmp_path / "pids"
-    timeout_s = round(scaled(3))  # a kernel starts in it
+    timeout_s = round(scaled(3))  # a kernel starts in this time
     requests = [
         RunbookRequest("stuck", stuck, "k", {"where": str(pids)}, timeout_s=timeout_s),
         RunbookRequest("good", runbook(tmp_path, "good", PASS), "k"),
@@ -567,8 +567,8 @@ FILL = "print('x' * 60_000)"
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_no_pass_and_destroys_nothing(small_disk: Path, tmp_path: Path) -> None:
-    """The run says what could not be stored; the last good notebook is whole, and no part of a file is left."""
+def test_a_full_disk_is_not_a_pass_and_destroys_nothing(small_disk: Path, tmp_path: Path) -> None:
+    """The run names the failed file; the last good notebook is whole, without partial files."""
     path = runbook(tmp_path, "filling", "1", "import time; time.sleep(1.1)", FILL, FILL, PASS)
 
     result = run_all([RunbookRequest("filling", path, "k", {"evidence": "k"})], out=small_disk)[0]
@@ -583,8 +583,8 @@ def test_a_full_disk_is_no_pass_and_destroys_nothing(small_disk: Path, tmp_path:
 
 @POSIX
 @pytest.mark.slow
-def test_a_file_that_may_not_grow_is_no_pass(tmp_path: Path) -> None:
-    """The same with a limit on the size of files, which needs no rights."""
+def test_a_file_size_limit_is_not_a_pass(tmp_path: Path) -> None:
+    """As for a full disk, and without special rights."""
     runbook(tmp_path, "filling", FILL, PASS)
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))\n" + CALLER
 
@@ -596,8 +596,8 @@ def test_a_file_that_may_not_grow_is_no_pass(tmp_path: Path) -> None:
     assert "could not store" in (tmp_path / "out/results.json").read_text(encoding="utf-8")
 
 
-def test_a_disk_that_is_full_from_the_start_is_refused(small_disk: Path, tmp_path: Path) -> None:
-    """No kernel starts when its verdict could not be kept."""
+def test_a_disk_that_is_already_full_is_rejected(small_disk: Path, tmp_path: Path) -> None:
+    """No kernel starts if its verdict could not be stored."""
     (small_disk / "big").write_bytes(b"x" * 98_000)
 
     with pytest.raises(InputError, match=r"could not store .* .* bytes free\); use another folder"):
@@ -605,19 +605,19 @@ def test_a_disk_that_is_full_from_the_start_is_refused(small_disk: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_results_that_could_not_be_kept_are_an_error(small_disk: Path, tmp_path: Path) -> None:
-    """A disk that fills up while runs go on ends in one line, not in results that are not there."""
+def test_results_that_cannot_be_stored_are_an_error(small_disk: Path, tmp_path: Path) -> None:
+    """A disk that fills during runs ends in one line."""
     filler = f"open({str(small_disk / 'big')!r}, 'wb', buffering=0).write(bytes(200_000))"
 
     with pytest.raises(RunbooksError, match="could not store"):
         run_all([RunbookRequest("good", runbook(tmp_path, "good", filler, PASS), "k")], out=small_disk / "out")
 
 
-# What is asked for.
+# The request.
 
 
-def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
-    """Whatever a case calls itself, its notebook lies in the folder, and no two share a name."""
+def test_names_of_cases_stay_in_the_folder(tmp_path: Path) -> None:
+    """For any case name, its notebook is in the folder with a unique name."""
     requests = [
         RunbookRequest("r", Path(), case, refused="x") for case in ("../../up", "a/b", "a_b", ".hidden", "", None)
     ]
@@ -628,8 +628,8 @@ def test_names_of_cases_lead_nowhere_else(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["index.html", "junit.xml", "out", "results.json"]
 
 
-def test_a_run_is_compared_with_the_last_one_into_the_same_folder(tmp_path: Path) -> None:
-    """What the folder's results said of a case is kept; the report says what changed."""
+def test_a_run_is_compared_with_the_last_one_in_its_folder(tmp_path: Path) -> None:
+    """The folder's results are kept, and the report has the changes."""
     earlier = {"runs": [{"runbook": "r", "case": "k", "verdict": "pass"}], "began": "2026-01-02T03:04:05+00:00"}
     (tmp_path / "results.json").write_text(json.dumps(earlier), encoding="utf-8")
 
@@ -639,7 +639,7 @@ def test_a_run_is_compared_with_the_last_one_into_the_same_folder(tmp_path: Path
 
 
 def test_control_characters_do_not_break_the_xml(tmp_path: Path) -> None:
-    """A reason may quote a log; what XML cannot hold is left out."""
+    """A reason may quote a log; characters that XML does not allow are dropped."""
     run_all([RunbookRequest("r", Path(), "c\x00\ud800", refused="a \x1b[31m<b>&\x07 \ufffe")], out=tmp_path)
 
     case = ET.parse(tmp_path / "junit.xml").getroot()[0]  # noqa: S314 - our own file
@@ -648,7 +648,7 @@ def test_control_characters_do_not_break_the_xml(tmp_path: Path) -> None:
     assert "<b>&" in (case[0].get("message") or "")
 
 
-def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_rejected(tmp_path: Path) -> None:
     """A file where the folder should be is one line."""
     (tmp_path / "out").write_text("", encoding="utf-8")
 
@@ -656,7 +656,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
         run_all([], out=tmp_path / "out")
 
 
-def test_signal_handlers_are_given_back(tmp_path: Path) -> None:
+def test_signal_handlers_are_restored(tmp_path: Path) -> None:
     """The caller's own handlers are in place after a suite."""
     before = signal.getsignal(signal.SIGINT)
     run_all([RunbookRequest("r", Path(), refused="x")], out=tmp_path)
@@ -716,10 +716,10 @@ def shelf(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_check_pairs_runbooks_with_the_cases_that_name_them(
+def test_check_runs_runbooks_on_the_cases_that_name_them(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is broken is an error of its own and the rest is judged; progress goes to stderr, and the status is 1."""
+    """Broken ones are errors next to other results; progress is on stderr, and the status is 1."""
     (tmp_path / "runbooks/broken.ipynb").write_text("{", encoding="utf-8")
     recorded(tmp_path, "c-case", text="id: [\n")
     recorded(tmp_path, "d-case", runbooks="goood, broken")
@@ -743,10 +743,10 @@ def test_check_pairs_runbooks_with_the_cases_that_name_them(
 
 
 @pytest.mark.slow
-def test_check_judges_a_case_that_names_no_runbook(
+def test_check_runs_a_case_without_a_runbook(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """By its diagnosis alone, beside the others: in every list, without a notebook."""
+    """By its diagnosis, in every list next to the others, without a notebook."""
     recorded(tmp_path, "lone-case", runbooks="")
     recorded(tmp_path, "odd-case", runbooks="")
     (tmp_path / "cases/odd-case/startup.log").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
@@ -778,16 +778,16 @@ def test_check_judges_a_case_that_names_no_runbook(
         ("copied-launch-script", "as expected: 11 issues"),
     ],
 )
-def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) -> None:
-    """Of a log the diagnosis, of a question the plan, of a script what is wrong with it."""
-    verdict = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
+def test_a_case_has_the_verdict_of_its_tool(name: str, reason: str) -> None:
+    """A log that of the diagnosis, a question the plan's, a script lint's."""
+    judgement = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
 
     assert (verdict["case"], verdict["verdict"], verdict["reason"]) == (name, "pass", reason)
 
 
 @pytest.mark.slow
-def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot be read, takes too long, or its process dies; the reason says which."""
+def test_a_case_that_fails_to_run_alone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unreadable, too slow, or a killed process; the reason says which."""
     recorded(tmp_path, "k", runbooks="")
     folder = tmp_path / "cases" / "k"
     (tmp_path / "sitecustomize.py").write_text(
@@ -814,8 +814,8 @@ def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypa
     assert "no such file" in bench.verdict_alone(str(tmp_path / "none"))["reason"]
 
 
-def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
-    """What has not begun by then is interrupted."""
+def test_no_case_starts_once_the_suite_ends(tmp_path: Path) -> None:
+    """Pending ones are interrupted."""
     ending = suite.Suite([RunbookRequest(NO_RUNBOOK, tmp_path, "k", is_alone=True)], out=tmp_path, progress=None)
     ending.stop()
     judge = bench.Bench("t", runtime=tmp_path, name="0", gate=ending.gate)
@@ -827,8 +827,8 @@ def test_no_case_is_judged_once_the_suite_ends(tmp_path: Path) -> None:
     assert event[1].verdict is Verdict.INTERRUPTED
 
 
-def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    """One document on stdout, when asked for."""
+def test_check_exits_with_0_if_all_pass(shelf: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """With one document on stdout, on request."""
     status = command_line(["check", *shelf, "--only", "a-*", "--format", "json"])
 
     assert status == 0
@@ -850,10 +850,10 @@ def test_check_ends_with_0_when_all_pass(shelf: list[str], capfd: pytest.Capture
         (["show", "god"], "did you mean good?"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_any_kernel(
+def test_an_invalid_request_is_rejected_before_any_kernel(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
-    """Status 2, one line on stderr, nothing on stdout, and no folder made."""
+    """Status 2, one line on stderr, no output, and no folder."""
     kept = {"check": shelf, "run": shelf[:2] + shelf[4:], "show": shelf[:2]}[arguments[0]]
 
     status = command_line([*arguments, *kept])
@@ -866,10 +866,10 @@ def test_what_cannot_be_run_is_refused_before_any_kernel(
 
 
 @pytest.mark.slow
-def test_run_ends_with_2_when_the_runbook_cannot_read_what_it_was_given(
+def test_run_exits_with_2_for_unreadable_input(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A parameter that only a cell can judge: one line on stderr, nothing on stdout; another error stays 1."""
+    """A parameter that only a cell can check: one line on stderr; another error stays 1."""
     cell = "from vllm_runbooks.core.errors import InputError\nraise {}('no/such: is no model')"
     runbook(tmp_path / "runbooks", "refusing", cell.format("InputError"))
     runbook(tmp_path / "runbooks", "breaking", cell.format("ValueError"))
@@ -884,7 +884,7 @@ def test_run_ends_with_2_when_the_runbook_cannot_read_what_it_was_given(
 
 
 def test_run_reports_the_verdict(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A line with the verdict, the executed notebook, and the status; an .ipynb path will do as well as an id."""
+    """With the executed notebook and the status; a path to an .ipynb works like an id."""
     evidence = ["-p", "evidence", str(tmp_path / "cases/a-case")]
 
     status = command_line(["run", str(tmp_path / "runbooks/failing.ipynb"), *evidence, *shelf[4:]])
@@ -909,8 +909,8 @@ def test_runbooks_are_listed_and_shown(shelf: list[str], tmp_path: Path, capfd: 
 
 
 @pytest.mark.slow
-def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
-    """A report of last night can be told from one of last month."""
+def test_the_results_have_their_versions_and_times(tmp_path: Path) -> None:
+    """Reports of different nights can be distinguished."""
     runbook(tmp_path, "good", PASS)
     run_all([RunbookRequest("good", tmp_path / "good.ipynb")], out=tmp_path / "out")
 
@@ -922,8 +922,8 @@ def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_runs_of_one_name_are_stored_apart(tmp_path: Path) -> None:
-    """Two runs whose names give the same file name get a notebook each."""
+def test_runs_with_one_name_are_stored_separately(tmp_path: Path) -> None:
+    """Two runs with equal file names have a notebook each."""
     runbook(tmp_path, "good", PASS)
     same = [RunbookRequest("good", tmp_path / "good.ipynb", parameters={"evidence": name}) for name in ("a/b", "a:b")]
 
@@ -960,7 +960,7 @@ x = act("{0}") if {1} else None
 
 
 def in_steps(folder: Path) -> Path:
-    """A runbook of two steps, of which the second asks for a parameter."""
+    """A runbook of two steps, the second of which needs a parameter."""
     path = runbook(folder, "parted", STEP.format("c0", "True"), STEP.format("c1", "apply"), PASS)
     notebook = json.loads(path.read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
@@ -973,8 +973,8 @@ def in_steps(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What it did not have to do again; of a step with nothing to do nothing passes."""
+def test_a_resumed_run_names_reused_steps(shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A step without work is not a pass."""
     path, evidence = in_steps(tmp_path / "runbooks"), ["-p", "evidence", str(tmp_path / "cases/a-case")]
 
     def said(*more: str) -> list[str]:
@@ -1005,10 +1005,10 @@ def test_a_resumed_run_names_what_it_kept(shelf: list[str], tmp_path: Path, capf
     ],
 )
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_step_passes_when_it_left_something(
+def test_a_step_passes_if_it_wrote_a_result(
     tmp_path: Path, left: str | None, parameters: dict[str, bool], verdict: str, reason: str, *, is_old: bool
 ) -> None:
-    """A file that was there before and was not replaced is none that this run has left."""
+    """An unchanged earlier file is not a result of this run."""
     path = in_steps(tmp_path)
     kept = tmp_path / "c1.json"
     if is_old:
@@ -1025,8 +1025,8 @@ def test_a_step_passes_when_it_left_something(
     assert concluded["reason"].startswith(reason)
 
 
-def test_an_error_of_a_steps_cell_is_its_reason(tmp_path: Path) -> None:
-    """Whatever the step has left."""
+def test_an_error_in_a_steps_cell_is_its_reason(tmp_path: Path) -> None:
+    """With or without a result of the step."""
     path = in_steps(tmp_path)
     executed = json.loads(path.read_text(encoding="utf-8"))
     executed["cells"][4]["outputs"] = [{"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": []}]
@@ -1037,8 +1037,8 @@ def test_an_error_of_a_steps_cell_is_its_reason(tmp_path: Path) -> None:
     assert answer == {"reason": "ValueError: no in cell c1; no verdict was reached"}
 
 
-def test_show_says_what_live_changes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """That without it nothing is changed, and which steps there are."""
+def test_show_describes_live(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without it nothing is changed; the steps are listed."""
     runbook(tmp_path, "plain", PASS)
     in_steps(tmp_path)
 
@@ -1050,7 +1050,7 @@ def test_show_says_what_live_changes(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said("plain") == ["Side effects: none", ""]
 
 
-def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_would_not_be_launched_is_rejected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Of the shipped runbooks too: one line, status 2."""
     arguments = ["run", "single-gpu-oom", "-p", "serve", "vllm serve m", "--out", str(tmp_path / "out")]
 
@@ -1063,7 +1063,7 @@ def test_a_server_that_would_not_be_started_is_refused(tmp_path: Path, capfd: py
 
 
 def test_run_begins_with_the_summary(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """What failed and the first fix, then the verdict and where the notebook is."""
+    """Failure and first fix, then the verdict and the notebook's path."""
     evidence = ["-p", "evidence=tiny-cpu-port-in-use"]
     status = command_line(["run", "single-gpu-oom", *evidence, "--out", str(tmp_path), "--no-history"])
     lines = capfd.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""A verdict as two fields: what was diagnosed, and what the check of that came to."""
+"""A verdict as two fields: the diagnosis, and the result of its check."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
 def test_diagnosis_and_check_are_two_fields(
     run: dict[str, Any], diagnosis: str, certainty: str, check: CheckState, detail: str
 ) -> None:
-    """Neither repeats the other, and only a check with an expectation is as expected or not."""
+    """They do not repeat each other, and only a check with an expectation has a result."""
     fields = verdict_fields(run)
 
     assert (fields.diagnosis, fields.certainty, fields.check, fields.detail) == (diagnosis, certainty, check, detail)
@@ -89,8 +89,8 @@ def test_the_words_of_real_verdicts_are_understood() -> None:
     assert fields[1].detail.startswith("outcome: expected running, got failed")
 
 
-def test_the_card_of_a_passing_check_does_not_say_failed() -> None:
-    """The failure is the diagnosis, with its certainty; the check is as expected; text is escaped."""
+def test_the_summary_of_a_passing_check_does_not_say_failed() -> None:
+    """The failure is the diagnosis, the check is as expected, and text is escaped."""
     evidence = sources.load("autoglm-3090-video-oom")
     verdict = diagnosing.verdict(diagnosing.diagnose(evidence), evidence)
     html = _card(verdict, verdict.reason)

@@ -1,4 +1,4 @@
-"""How long phases took in the recorded starts: the catalog's table says what its cases say, and no more."""
+"""Durations of phases in recorded launches: the catalog's table equals its cases."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def table() -> Mapping[str, Mapping[str, float]]:
 
 
 @pytest.mark.slow
-def test_the_table_is_what_the_cases_say() -> None:
-    """Each figure follows from a log of the catalog, as it is read today; `python tests/durations.py` writes it."""
+def test_the_table_matches_the_cases() -> None:
+    """Each figure follows from a log of the catalog; `python tests/durations.py` writes it."""
     assert PATH.read_text("utf-8") == durations.table()
 
 
-def test_every_figure_is_of_a_case_that_is_there(table: Mapping[str, Mapping[str, float]]) -> None:
-    """Seconds that a clock can show, of a case by its name; phases in the order in which starts pass them."""
+def test_every_figure_has_an_existing_case(table: Mapping[str, Mapping[str, float]]) -> None:
+    """Plausible seconds of a named case; phases in the order of a launch."""
     there = {folder.name for folder in folders.cases_dir().iterdir()}
 
     assert list(table) == [phase for phase in PHASES if phase in table]
@@ -38,5 +38,5 @@ def test_every_figure_is_of_a_case_that_is_there(table: Mapping[str, Mapping[str
 
 
 def test_serving_has_no_usual_duration(table: Mapping[str, Mapping[str, float]]) -> None:
-    """How long a server served before it was ended says nothing about the next one."""
+    """The duration of serving says nothing about the next server."""
     assert PHASES[-1] not in table

@@ -1,4 +1,4 @@
-"""Real vLLM on a CPU: started, provoked, diagnosed from its own log, and started again with what was advised."""
+"""Real vLLM on a CPU: launched, provoked, diagnosed by its log, and launched with the fix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import tiny_models
 from ports import free_port
 from provoke import Failure
 
-LIVE = set_up.place()  # asked here: tests have a cache folder of their own
+LIVE = set_up.place()  # read here: tests have their own cache folder
 SEED = 20261121
 _A_PART = {"engine": 1, "killed": 1}
 """How many of each group are tried without `-m full`."""
@@ -49,8 +49,8 @@ def rows() -> list[object]:
 
 
 @pytest.mark.parametrize("failure", rows())
-def test_a_provoked_failure_is_diagnosed_from_its_own_log(failure: Failure, tmp_path: Path) -> None:
-    """As what was written down before it was first run."""
+def test_a_provoked_failure_is_diagnosed_by_its_log(failure: Failure, tmp_path: Path) -> None:
+    """As predicted before its first run."""
     folder = tmp_path / failure.id
     folder.mkdir()
     found = provoke.provoke(failure, folder, live=LIVE)
@@ -59,8 +59,8 @@ def test_a_provoked_failure_is_diagnosed_from_its_own_log(failure: Failure, tmp_
 
 
 @pytest.mark.slow
-def test_the_guard_costs_little(tmp_path: Path) -> None:
-    """Until ready at most one twentieth of the processor time that the server took; waits on purpose are told."""
+def test_supervision_costs_little(tmp_path: Path) -> None:
+    """Until ready at most 5 % of the server's processor time; deliberate waits are reported."""
     healthy = Failure("healthy", "none", [])
     (tmp_path / "healthy").mkdir()
     found = provoke.provoke(healthy, tmp_path / "healthy", live=LIVE)
@@ -78,12 +78,12 @@ STOPS = [
     ("kv_cache", "kv_cache: began", "Worker_TP1"),
     ("serve", "ready after", "Worker_TP0"),
 ]
-"""Phase, what the guard says when it begins, and the title of the process that is stopped in it."""
+"""Phase, the supervisor's message at its begin, and the title of the stopped process."""
 
 
 @pytest.mark.full
-def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path) -> None:
-    """Within ten seconds, by its phase and process; it is no failure: when it goes on, so does the start."""
+def test_a_stopped_rank_and_a_slow_launch_are_distinguished_in_every_phase(tmp_path: Path) -> None:
+    """Within ten seconds, with phase and process; the launch continues with the process."""
     model = tiny_models.write(
         tmp_path / "wide",
         hidden_size=1024,
@@ -109,7 +109,8 @@ def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path)
                 lines = said.read_text().splitlines()
                 place = max(at for at, each in enumerate(lines) if "stopped by a signal" in each)
                 line, took = lines[place], time.monotonic() - began
-                # A phase that a quick machine is through with is over before a signal arrives: the next is then told.
+                # A phase may end before the signal arrives on a fast machine: the next one is then
+                # reported.
                 begun = [match[1] for each in lines[:place] if (match := re.search(r"(\w+): began", each))]
                 assert f"{begun[-1]}: " in line, (begun, line)
                 assert phase in begun, (phase, begun)
@@ -133,7 +134,7 @@ def _is_told(said: Path, words: str, times: int) -> bool:
 
 
 def _run(notebook: str, out: Path, **given: object) -> str:
-    """Run a runbook live on this host; what it says."""
+    """Run a runbook live on this host and return its output."""
     command = [sys.executable, "-m", "vllm_runbooks", "run", notebook, "--out", str(out)]
     for name, value in {"live": "true", **given}.items():
         command += ["-p", name, f"{value}"]
@@ -155,8 +156,8 @@ def _served(tmp_path: Path, *more: str) -> str:
 
 
 @pytest.mark.full
-def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> None:
-    """A KV cache too small for the context: before, change, after, symptom gone."""
+def test_a_context_that_does_not_fit_is_fixed_and_verified(tmp_path: Path) -> None:
+    """A KV cache too small for the context: before, change, after, no symptom."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
     words = ["vllm", "serve", str(model), "--enforce-eager", "--max-model-len", "8000000"]
     command = shlex.join([*words, "--host", "127.0.0.1", "--port", str(free_port())])
@@ -186,8 +187,8 @@ def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> 
 
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (Debian: nginx-light)")
-def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) -> None:
-    """Two servers behind real nginx, then tensor parallelism of 2 on one host, by the lines that vLLM prints."""
+def test_replicas_behind_a_proxy_and_a_split_server_take_effect(tmp_path: Path) -> None:
+    """Two servers behind real nginx, then tensor parallelism of 2, by vLLM's log lines."""
     command = _served(tmp_path, "--max-model-len", "512")
     told = _run("split-over-8x3090", tmp_path / "out", serve=command, requests=16)
     steps = tmp_path / "out" / "split-over-8x3090.steps"
@@ -200,8 +201,8 @@ def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) 
 
 
 @pytest.mark.full
-def test_a_probe_finds_each_state_of_a_server_with_what_proves_it(tmp_path: Path) -> None:
-    """The eight of states.yaml, written down before they were first induced; the key is in nothing that is said."""
+def test_a_probe_proves_each_state_of_a_server(tmp_path: Path) -> None:
+    """The eight of states.yaml as predicted; the key is in no output."""
     wrong = []
     for state, found in states.every(tmp_path, live=LIVE):
         print(f"{state.id}: {found.answer['reason']}")

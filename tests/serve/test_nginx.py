@@ -67,7 +67,7 @@ SECONDS = 3.0
 
 
 class Answer(NamedTuple):
-    """What a client got."""
+    """The answer to a client."""
 
     body: str
     status: int | None
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
     server: str | None
     is_whole: bool
     seconds: tuple[float, ...]
-    """After which each piece came."""
+    """The seconds at which each piece arrived."""
 
 
 class Fleet(NamedTuple):
@@ -122,7 +122,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def running(words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is ended, by its id, with all that it started."""
+    """A process that is ended by id, with its children."""
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         yield process
@@ -163,7 +163,7 @@ def fleet(folder: Path, *, names: Sequence[str] = ("one", "two"), retries_posts:
 
 
 def closed_loop(made: Fleet, path: str, *, kill_after: float) -> list[Answer]:
-    """Answers to clients that ask one request after the other, each with a body of its own; one server is killed."""
+    """Answers to closed-loop clients with distinct bodies; one server may be killed."""
     answers: list[list[Answer]] = [[] for _ in range(CLIENTS)]
     end = time.monotonic() + SECONDS
 
@@ -184,8 +184,8 @@ def closed_loop(made: Fleet, path: str, *, kill_after: float) -> list[Answer]:
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("retries_posts", [True, False])
 @pytest.mark.parametrize("hosts", [("127.0.0.1",), ("127.0.0.1", "localhost", "::1")])
-def test_nginx_takes_the_file(*, is_whole: bool, retries_posts: bool, hosts: tuple[str, ...], tmp_path: Path) -> None:
-    """As a file of its own and inside of another one's `http`, without a warning."""
+def test_nginx_accepts_the_file(*, is_whole: bool, retries_posts: bool, hosts: tuple[str, ...], tmp_path: Path) -> None:
+    """As a separate file, and inside another one's `http`, without a warning."""
     servers = [ProxyServer(host, 8000 + at) for at, host in enumerate(hosts)]
     text = proxy.nginx(servers, listen=ProxyServer("127.0.0.1", 18080), retries_posts=retries_posts, is_whole=is_whole)
     path = tmp_path / "nginx.conf"
@@ -194,8 +194,8 @@ def test_nginx_takes_the_file(*, is_whole: bool, retries_posts: bool, hosts: tup
     checked(path, tmp_path)
 
 
-def test_requests_are_shared_evenly(tmp_path: Path) -> None:
-    """Sixteen clients at once: no server gets more than one in ten beyond its half."""
+def test_requests_are_balanced(tmp_path: Path) -> None:
+    """Sixteen concurrent clients: no server gets more than 10 % above its half."""
     with fleet(tmp_path) as made:
         answers: list[Answer] = []
         threads = [
@@ -213,8 +213,8 @@ def test_requests_are_shared_evenly(tmp_path: Path) -> None:
     assert min(shares["one"], shares["two"]) >= 32, shares
 
 
-def test_an_answer_comes_piece_by_piece(tmp_path: Path) -> None:
-    """Six pieces in 1.5 seconds: the first is there long before the last, each for itself."""
+def test_an_answer_is_streamed(tmp_path: Path) -> None:
+    """Six pieces in 1.5 seconds: each arrives separately, the first long before the last."""
     with fleet(tmp_path) as made:
         answer = made.ask("POST", "/stream", "x")
 
@@ -223,8 +223,8 @@ def test_an_answer_comes_piece_by_piece(tmp_path: Path) -> None:
     assert answer.seconds[-1] - answer.seconds[0] > 1.2
 
 
-def test_a_large_request_and_one_in_pieces_arrive_whole(tmp_path: Path) -> None:
-    """Pictures make requests of many MiB, and some clients do not say how long theirs is."""
+def test_large_and_chunked_requests_arrive_whole(tmp_path: Path) -> None:
+    """Images make requests of many MiB, and some clients send no length."""
     with fleet(tmp_path) as made:
         large = made.ask("POST", "/", "large" + "x" * 20_000_000)
         pieces = made.ask("POST", "/", "pieces" + "x" * 3000, is_chunked=True)
@@ -235,7 +235,7 @@ def test_a_large_request_and_one_in_pieces_arrive_whole(tmp_path: Path) -> None:
 
 
 def test_health_is_that_of_any_server(tmp_path: Path) -> None:
-    """One whose engine died is passed over; figures of one server are not given as those of all."""
+    """A server with a dead engine is skipped; metrics of one server are not those of all."""
     with fleet(tmp_path, names=("sick", "well")) as made:
         answers = [made.ask("GET", "/health") for _ in range(6)]
         metrics = made.ask("GET", "/metrics")
@@ -244,8 +244,8 @@ def test_health_is_that_of_any_server(tmp_path: Path) -> None:
     assert metrics.status == 404
 
 
-def test_no_request_is_lost_where_posts_are_sent_again(tmp_path: Path) -> None:
-    """A server is killed under load: all get their answer, and those that it held have run twice, no other."""
+def test_no_request_is_lost_with_retries(tmp_path: Path) -> None:
+    """A server is killed under load: all clients are answered, and only its requests run twice."""
     with fleet(tmp_path, retries_posts=True) as made:
         answers = closed_loop(made, "/", kill_after=1.0)
         runs = made.runs()
@@ -257,7 +257,7 @@ def test_no_request_is_lost_where_posts_are_sent_again(tmp_path: Path) -> None:
     assert max(runs.values()) == 2
 
 
-def test_what_a_dead_server_held_is_lost_where_posts_are_not_sent_again(tmp_path: Path) -> None:
+def test_requests_of_a_dead_server_are_lost_without_retries(tmp_path: Path) -> None:
     """Each with status 502, no more than the clients had sent at that moment; none ran twice, all later ones ran."""
     with fleet(tmp_path) as made:
         answers = closed_loop(made, "/", kill_after=1.0)
@@ -272,8 +272,8 @@ def test_what_a_dead_server_held_is_lost_where_posts_are_not_sent_again(tmp_path
 
 
 @pytest.mark.parametrize("retries_posts", [True, False])
-def test_an_answer_that_has_begun_is_cut_off_and_never_sent_again(*, retries_posts: bool, tmp_path: Path) -> None:
-    """Whatever was chosen: the client sees that it is not whole, and no server sees the request again."""
+def test_a_begun_answer_is_cut_off_and_never_retried(*, retries_posts: bool, tmp_path: Path) -> None:
+    """With and without retries: the client sees the truncation, and no server the request again."""
     with fleet(tmp_path, retries_posts=retries_posts) as made:
         answers = closed_loop(made, "/stream", kill_after=0.9)
         runs = made.runs()
@@ -283,5 +283,5 @@ def test_an_answer_that_has_begun_is_cut_off_and_never_sent_again(*, retries_pos
     assert 0 < len(cut) <= CLIENTS
     assert all((answer.server, runs[answer.body]) == ("one", 1) for answer in cut)
     assert all(answer.status == 200 for answer in begun)
-    # On a machine that is busy a client may be about to be answered when the server dies: no answer of it has begun.
+    # On a busy machine a client may be waiting for its answer when the server dies.
     assert all(answer.status == 502 and not retries_posts for answer in answers if not answer.server)

@@ -1,4 +1,4 @@
-"""The guarded start: what it checks, when it calls a server ready, what it says of one that fails, what it leaves."""
+"""The supervised launch: its checks, readiness, diagnosis of failures, and leftovers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ UP: Steps = [{"print": str(SERVED), "until": "Application startup complete"}]
 
 
 class Stage:
-    """A host with a stand-in for `vllm` on its path, a state folder and locks of its own."""
+    """A host with a fake `vllm` on its path, and its own state folder and locks."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -68,15 +68,15 @@ class Stage:
         self.setenv = monkeypatch.setenv
 
     def show(self, chunk: bytes) -> None:
-        """Takes what the server prints."""
+        """Collects the server's output."""
         self.shown += chunk
 
     def command(self, *more: str) -> list[str]:
-        """A start on the stage's port."""
+        """A launch on the stage's port."""
         return ["vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(self.port), *more]
 
     def serve(self, steps: Any, *more: str, **asked: Any) -> Guarded:
-        """Serve what the steps say to its end."""
+        """Serve and return the steps' messages."""
         self.setenv("STAND_IN", json.dumps(steps))
         limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})
         request = serve.LaunchRequest(
@@ -98,12 +98,12 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def stands(stage: Stage, words: str) -> bool:
-    """Whether the guard has said it."""
+    """Whether the supervisor has printed it."""
     return any(words in line for line in stage.said)
 
 
-def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
-    """All rungs are climbed, the log is kept as it came, and the server's own exit status is handed on."""
+def test_a_server_is_ready_once_it_has_answered(stage: Stage) -> None:
+    """All health checks pass, the log is kept unchanged, and the exit status is the server's."""
     found = stage.serve([*UP, {"serve": {}}, {"sleep": 1.5}, {"exit": 7}])
 
     (tried,) = found.attempts
@@ -147,9 +147,9 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
 def test_a_server_that_only_looks_healthy_is_never_ready(
     stage: Stage, answers: dict[str, Any], rung: str, words: str
 ) -> None:
-    """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
+    """The failed health check has the server's message; retries are limited."""
     more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-    is_refused = rung == "tools" or "key" in words  # it answers, so it is left running
+    is_refused = rung == "tools" or "key" in words  # it answers, so it keeps running
     limits = {"patience_s": 0.5, "ready_s": 2.5 if is_refused else 60.0, "look_s": 0.05}
     found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
 
@@ -161,7 +161,7 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
 
 
 @pytest.mark.slow
-def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
+def test_a_chat_template_is_required_on_request(stage: Stage) -> None:
     """A base model serves completions without one."""
     refused = {"/v1/chat/completions": [400, {"error": {"message": "no chat template is defined"}}]}
     found = stage.serve([*UP, {"serve": refused}, {"sleep": 1.5}, {"exit": 0}])
@@ -178,8 +178,8 @@ def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
-    """Rungs that ask for text are left out."""
+def test_an_embedding_model_is_ready_with_an_embedding(stage: Stage) -> None:
+    """Health checks that generate text are skipped."""
     pooling = {
         "/v1/completions": [400, {"error": {"message": "The model does not support Completions API"}}],
         "/v1/embeddings": [200, {"data": [{"embedding": [0.1]}]}],
@@ -192,8 +192,8 @@ def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
     ]  # fmt: skip
 
 
-def test_a_start_that_fails_is_diagnosed(stage: Stage) -> None:
-    """With the cause of its own log; it was never ready, whatever its exit status."""
+def test_a_failed_launch_is_diagnosed(stage: Stage) -> None:
+    """With the cause in its log; it was never ready, for any exit status."""
     log = folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
     found = stage.serve([{"print": str(log)}, {"exit": 3}])
 
@@ -206,7 +206,7 @@ def test_a_start_that_fails_is_diagnosed(stage: Stage) -> None:
 
 
 def race(folder: Path, steps: list[tuple[float, float]]) -> gpu_memory.Recorded:
-    """A series of one card: seconds and MiB in use."""
+    """A series of one GPU: seconds and MiB in use."""
     path = folder / "memory.jsonl"
     card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "uuid": "GPU-1", "total_mib": 81153.0}
     lines = [{"at_s": at, "gpus": [{**card, "used_mib": used, "processes": [{"pid": 4711}]}]} for at, used in steps]
@@ -215,8 +215,8 @@ def race(folder: Path, steps: list[tuple[float, float]]) -> gpu_memory.Recorded:
 
 
 @pytest.mark.slow
-def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -> None:
-    """It waits for stable memory, says why, and the second try is the same command."""
+def test_a_memory_race_is_retried_unchanged(stage: Stage) -> None:
+    """The supervisor waits for stable memory, gives the reason, and repeats the command."""
     up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
     source = race(stage.folder, [(0, 5000), (0.8, 4000), (1.0, 3500), (1.2, 3000), (1.5, 3000)])
     found = stage.serve(
@@ -240,8 +240,8 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
 
 
 @pytest.mark.slow
-def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
-    """The cheapest way out that passed linter and planner; the change, its reason and its cost are said."""
+def test_memory_is_fixed_by_a_planned_change(stage: Stage) -> None:
+    """The cheapest fix that is linted and planned; change, reason and cost are printed."""
     case = folders.cases_dir() / "autoglm-3090-video-oom"
     lines = [line for line in (case / "command.sh").read_text().splitlines() if not line.startswith("#")]
     words = shlex.split("\n".join(lines).replace("\\\n", " "))
@@ -264,7 +264,7 @@ def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
+def test_memory_freed_by_neighbours_is_reported(stage: Stage) -> None:
     """With who did, as the race is explained by it."""
     path = stage.folder / "memory.jsonl"
     card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81153.0}
@@ -283,8 +283,8 @@ def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
-    """And none where nothing that was checked can help."""
+def test_retries_are_limited(stage: Stage) -> None:
+    """There is none without a checked change."""
     fails = [{"print": str(RACE)}, {"exit": 1}]
     three = stage.serve([fails], tries=3, left_out=("model", "plan"))
     port = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
@@ -295,8 +295,8 @@ def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
     assert stands(stage, "another launch cannot fix port.in_use")
 
 
-def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
-    """And nothing is started."""
+def test_an_occupied_port_is_reported_with_its_process(stage: Stage) -> None:
+    """And nothing is launched."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", stage.port))
         other.listen()
@@ -308,7 +308,7 @@ def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
     assert f"process {os.getpid()}" in check.message
 
 
-def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None:
+def test_a_command_that_the_release_rejects_is_not_launched(stage: Stage) -> None:
     """Unless the check is not wanted."""
     found = stage.serve(UP, "--swap-space", "4")
     started = stage.serve([*UP, {"exit": 1}], "--swap-space", "4", left_out=("command", "model"))
@@ -319,8 +319,8 @@ def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None
     assert len(started.attempts) == 1
 
 
-def test_memory_that_moves_is_waited_for_and_then_given_up(stage: Stage) -> None:
-    """With what moved; the processes on the card are named."""
+def test_changing_memory_is_awaited_and_then_reported(stage: Stage) -> None:
+    """With the change and the processes on the GPU."""
     source = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
     found = stage.serve(UP, source=source, wait_s=0.5, left_out=("model", "plan"))
 
@@ -331,8 +331,8 @@ def test_memory_that_moves_is_waited_for_and_then_given_up(stage: Stage) -> None
     assert stands(stage, "waiting for stable GPU memory")
 
 
-def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None:
-    """With the share that would be; the check reckons as the release does."""
+def test_a_share_that_is_not_free_is_reported_before_the_launch(stage: Stage) -> None:
+    """With a share that is free; the check calculates as the release does."""
     source = race(stage.folder, [(0, 40000)])
     found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
 
@@ -357,8 +357,8 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
         ),
     ],
 )  # fmt: skip
-def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable[[Path], object], words: str) -> None:
-    """What is missing or damaged is named with its file."""
+def test_an_incomplete_model_is_not_launched(stage: Stage, damage: Callable[[Path], object], words: str) -> None:
+    """Missing and damaged files are named."""
     model = stage.folder / "model"
     model.mkdir()
     (model / "config.json").write_text('{"model_type": "llama"}')
@@ -376,8 +376,8 @@ def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable
     assert broken.attempts == ()
 
 
-def test_a_key_is_shown_nowhere(stage: Stage) -> None:
-    """Not in what is printed, said, reported or recorded; the log as it came is its owner's alone."""
+def test_a_key_is_never_shown(stage: Stage) -> None:
+    """Not in output, messages, reports or records; the unchanged log is private."""
     key = "sk-4fT9qLz81mXcVbNa"
     steps = [{"print": str(SERVED), "until": "non-default"}, {"exit": 1}]
     found = stage.serve(steps, "--api-key", key)
@@ -391,8 +391,8 @@ def test_a_key_is_shown_nowhere(stage: Stage) -> None:
     assert "--api-key" in (case / "command.sh").read_text()
 
 
-def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
-    """The command tells what it is; the log kept for its owner has it."""
+def test_a_bare_key_in_the_log_is_hidden(stage: Stage) -> None:
+    """The command identifies it; only the private log contains it."""
     (stage.folder / "log").write_text("INFO 11-21 08:00:00 [x.py:1] calling with hunter2xyzQ9\n")
     found = stage.serve([{"print": str(stage.folder / "log")}, {"exit": 1}], "--api-key", "hunter2xyzQ9")
 
@@ -403,8 +403,8 @@ def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
-    """Nor is another server on the usual one taken for this: the log alone says that it is up."""
+def test_a_port_in_a_variable_is_not_guessed(stage: Stage) -> None:
+    """Another server on the default port is not used; only the log shows readiness."""
     script = stage.folder / "run.sh"
     script.write_text('#!/bin/bash\nexec vllm serve tiny --port "$PORT" --api-key "$KEY"\n')
     stage.setenv("PORT", str(stage.port))
@@ -419,7 +419,7 @@ def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
     assert stands(stage, "according to its log")
 
 
-def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
+def test_a_folder_with_files_is_not_used(stage: Stage) -> None:
     """Nor are its permissions changed."""
     mine = stage.folder / "mine"
     mine.mkdir(mode=0o755)
@@ -431,7 +431,7 @@ def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
     assert (mine / "server.log").read_text() == "an earlier start\n"
 
 
-def test_what_starts_no_server_is_refused(stage: Stage) -> None:
+def test_a_command_without_a_server_is_rejected(stage: Stage) -> None:
     """In one line."""
     two = ["bash", "-c", "vllm serve a; vllm serve b"]
     for command in (["echo", "vllm serve m"], ["vllm", "bench", "latency"], two):
@@ -442,10 +442,10 @@ def test_what_starts_no_server_is_refused(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
-    """In its log, and in an answer, whose words are said and reported; the log as it came is its owner's alone.
+def test_a_key_echoed_by_the_server_is_hidden(stage: Stage) -> None:
+    """In its log and answers, which are printed and reported; the unchanged log is private.
 
-    So is one that the log names only when it has been said, as far as it can be: in the records.
+    A key that is printed before the log names it is hidden in the records.
     """
     key, late = "hunter2xyzQ9", "Later8QzP3xW"
     stage.setenv("VLLM_API_KEY", key)
@@ -469,8 +469,8 @@ def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     assert stat.S_IMODE((stage.folder / "mine" / "server.log").stat().st_mode) == 0o600
 
 
-def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
-    """Not the command that runs it; its secrets are replaced. What it leaves is known, wherever its log lies."""
+def test_a_script_is_recorded_as_diagnosed(stage: Stage) -> None:
+    """Not the command that runs it; secrets are replaced, and its leftovers are tracked."""
     script = stage.folder / "launch.sh"
     text = f"#!/bin/bash\nexport HF_TOKEN=hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf\nexec vllm serve tiny --port {stage.port}\n"
     script.write_text(text)
@@ -487,8 +487,8 @@ def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("stage")
-def test_old_starts_are_removed_whatever_they_left() -> None:
-    """Those with a report, and those of which there is only a record, whose supervisor has ended."""
+def test_old_launches_are_removed() -> None:
+    """Those with a report, and those with only a record whose supervisor has ended."""
     for number in range(places.MOST + 3):
         old = places.starts() / f"{number:03}"
         old.mkdir(parents=True)
@@ -501,8 +501,8 @@ def test_old_starts_are_removed_whatever_they_left() -> None:
     assert alive.is_file()
 
 
-def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
-    """With its report and status; `--check` waits for nobody, and says who it is."""
+def test_a_locked_gpu_is_a_failed_check(stage: Stage) -> None:
+    """With its report and status; `--check` does not wait, and names the owner."""
     with card_locks.held(["GPU-1"], wait_s=0, told=lambda *_: None):
         found = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), wait_s=0.2, left_out=("model", "plan"))
         looked = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), is_check=True, left_out=("model", "plan"))
@@ -528,10 +528,10 @@ def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
         (("--tokenizer", "other"), LaunchResult.PASSED),
     ],
 )
-def test_a_model_in_the_cache_needs_what_the_command_needs(
+def test_a_cached_model_needs_the_files_of_the_command(
     tmp_path: Path, more: tuple[str, ...], result: LaunchResult
 ) -> None:
-    """A tokenizer, unless another one is named or none is made."""
+    """A tokenizer, unless another one is given or none is used."""
     place = tmp_path / "hub" / "models--a--b"
     model = place / "snapshots" / "1"
     model.mkdir(parents=True)
@@ -575,10 +575,10 @@ def test_a_lost_race_is_run_again_as_often_as_tries_are_left() -> None:
     assert (first.edits, again) == ((), first)
 
 
-def test_the_installed_release_is_asked_before_a_change(
+def test_the_installed_release_checks_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What its own parser refuses is not tried, and said; one that cannot be asked hinders nothing."""
+    """A change that its parser rejects is not tried; a parser that cannot run is ignored."""
     for name, text in _MODULES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -603,8 +603,8 @@ def test_the_installed_release_is_asked_before_a_change(
     assert f"not tried: {not_asked.title}: vLLM 9.9.9 rejects it" in capsys.readouterr().out
 
 
-def test_a_container_is_given_its_own_environment_and_port() -> None:
-    """Not this host's: of that it has what is handed on; a key of either is shown nowhere."""
+def test_a_container_has_its_own_environment_and_port() -> None:
+    """Only passed variables come from this host; keys of either are hidden."""
     host = {"VLLM_API_KEY": "host-hunter2", "CUDA_VISIBLE_DEVICES": "3", "PATH": "/bin"}
 
     def container(*options: str) -> ServedLaunch:
@@ -625,7 +625,7 @@ def test_a_container_is_given_its_own_environment_and_port() -> None:
 
 
 class Card:
-    """A card that others, known by the host's numbers, take memory of."""
+    """A GPU with memory used by others, under the host's process numbers."""
 
     says = "told by the test"
 
@@ -641,8 +641,8 @@ class Card:
 
 
 @pytest.mark.parametrize(("is_of_host", "sightings"), [(False, 1), (True, 0)])
-def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sightings: int) -> None:  # noqa: FBT001
-    """They are called what they are, and not compared with the start's own."""
+def test_process_numbers_of_the_host_are_unknown_in_a_container(is_of_host: bool, sightings: int) -> None:  # noqa: FBT001
+    """They are labelled, and not compared with the launch's own."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
     host = LaunchHost(Card(is_of_host=is_of_host), "", (0,), None)
     neighbours = Neighbours(host, 0, 64)
@@ -654,8 +654,8 @@ def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sighti
     assert f"process {os.getpid()} (python)" not in check.message
 
 
-def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Path) -> None:
-    """A look at which the driver names no processes is none; the next one is compared with the last that did."""
+def test_neighbours_that_are_temporarily_unknown_freed_nothing(tmp_path: Path) -> None:
+    """A sample without processes is skipped; the next is compared with the last complete one."""
 
     def line(at_s: float, processes: list[dict[str, Any]] | None) -> str:
         return json.dumps({"at_s": at_s, "gpus": [{"index": 0, "processes": processes}]}) + "\n"
@@ -671,8 +671,10 @@ def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Pa
     assert [[one.kind for one in each] for each in seen] == [[], [], [], ["memory-released"]]
 
 
-def test_a_segment_is_looked_for_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is nobody's here costs nothing after a while; one that comes, or is mapped soon, is found."""
+def test_a_shared_memory_segment_is_searched_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unused one costs nothing after a while; new and soon mapped ones are found."""
     monkeypatch.setattr(leftovers, "SHARED", tmp_path)
     asked = 0
 
@@ -731,16 +733,16 @@ def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> 
         (["idle: no activity", "goes-on: running again", "idle: no activity"], Outcome.HUNG),
     ],
 )
-def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Outcome) -> None:
-    """One line is enough, as it was watched for its time; that it goes on takes it back."""
+def test_an_observed_hang_is_reported(seen: list[str], outcome: Outcome) -> None:
+    """One line is enough after its duration; progress withdraws it."""
     log = "".join(f"[vllm-runbooks] after {at}.0 s phase=load {each}\n" for at, each in enumerate(seen, 40))
 
     assert diagnosing.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
-    """Whatever status it ends with: a unit is to be started again. Which process ended first is told."""
+def test_a_server_that_dies_while_serving_is_a_failure(stage: Stage) -> None:
+    """For any exit status, so that a unit restarts it. The process that ended first is named."""
     log = folders.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"
     dies = [*UP, {"child": "VLLM::Worker", "pid_file": str(stage.folder / "pid")}, {"serve": {}}, {"sleep": 1.5}]
     dies += [{"kill": str(stage.folder / "pid")}, {"sleep": 0.6}, {"print": str(log), "from": "died unexpectedly"}]
@@ -753,16 +755,16 @@ def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
     assert found.attempts[0].events[0].process == "VLLM::Worker"
 
 
-def test_checks_alone_leave_nothing(stage: Stage) -> None:
-    """What was found is said; logs of real starts are not pushed out."""
+def test_checks_alone_store_nothing(stage: Stage) -> None:
+    """The findings are printed; logs of real launches are kept."""
     found = stage.serve(UP, is_check=True)
 
     assert found.folder is None
     assert not places.starts().exists()
 
 
-def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
-    """Its own message names the longest that fits; another way out has to be planned."""
+def test_a_context_from_vllms_message_is_tried_without_a_plan() -> None:
+    """The message has the longest context that fits; other fixes need a plan."""
     given = serve.subject(["vllm", "serve", "m", "--max-model-len", "4000000"], vllm="0.32.0", environment={})
     tried = failed("tiny-cpu-context-too-long", given)
     assert tried.answer is not None
@@ -776,8 +778,8 @@ def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
     assert "(model /models/bigctx is not in the catalog" in retries.why_none(tried)
 
 
-def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
-    """Which whoever started it may read; a log of somebody else does not decide what is read."""
+def test_a_fix_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
+    """If the user may read it; another user's log cannot choose the folder."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
     log = (folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
     evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
@@ -797,7 +799,7 @@ def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None
         (["nosuchcmd", "serve"], "nosuchcmd: no such command; check its name and PATH"),
     ],
 )
-def test_what_is_not_there_is_named(words: list[str], said: str) -> None:
+def test_a_missing_program_is_named(words: list[str], said: str) -> None:
     """A script or a program."""
     with pytest.raises(InputError, match=said):
         serve.subject(words, vllm="0.32.0")
@@ -814,7 +816,7 @@ def test_what_is_not_there_is_named(words: list[str], said: str) -> None:
     ],
 )
 def test_a_scripts_release_is_that_of_the_path(tmp_path: Path, text: str, release: str | None) -> None:
-    """Where the script does not look for it elsewhere; so it is behind `env`."""
+    """Unless the script uses another one; also with `env`."""
     python = tmp_path / "python3"
     python.write_text("#!/bin/sh\necho 0.16.0\n")
     program = tmp_path / "vllm"
@@ -829,8 +831,8 @@ def test_a_scripts_release_is_that_of_the_path(tmp_path: Path, text: str, releas
     assert serve.subject(["env", "A=1", "vllm", "serve", "m"], environment=environment).vllm == "0.16.0"
 
 
-def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
-    """What ran is gone, and how it ended is said."""
+def test_a_killed_supervisor_is_not_an_invalid_command() -> None:
+    """Its processes ended, and the reason is printed."""
     with SupervisedCommand(["sleep", "60"]) as running:
         os.kill(running.pid, signal.SIGKILL)
         list(running.chunks())
@@ -840,8 +842,8 @@ def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
 
 
 @pytest.mark.parametrize("visible", ["-1", "", "NoDevFiles", "MIG-4f0c"])
-def test_cards_that_are_hidden_on_purpose_are_not_asked_for(visible: str) -> None:
-    """As for a server on a CPU; a part of a card is not read."""
+def test_hidden_gpus_are_not_checked(visible: str) -> None:
+    """As for a server on a CPU; a part of a GPU is not read."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={"CUDA_VISIBLE_DEVICES": visible})
     host = preflight.host_of(given, Card(is_of_host=False), "", None)
     check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
@@ -849,7 +851,7 @@ def test_cards_that_are_hidden_on_purpose_are_not_asked_for(visible: str) -> Non
     assert (host.numbers, check.result) == ((), LaunchResult.UNKNOWN)
 
 
-def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
+def test_a_mig_gpu_is_not_checked_as_a_whole() -> None:
     """Its memory is that of all its parts."""
     given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
     check = preflight.memory(
@@ -860,8 +862,8 @@ def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
     assert "MIG" in check.message
 
 
-def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
-    """Neither for memory that moves nor for another's lock, and starts nothing."""
+def test_a_cancelled_launch_stops_waiting(stage: Stage) -> None:
+    """For memory or a lock, and nothing is launched."""
     moving = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
     found = stage.serve(UP, source=moving, wait_s=60.0, left_out=("model", "plan"), is_cancelled=lambda: True)
     with card_locks.held(["GPU-1"], wait_s=0, told=print):
@@ -872,6 +874,6 @@ def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
     assert (other.attempts, other.checks[-1].name, other.status) == ((), "lock", 1)
 
 
-def test_every_check_can_be_skipped_by_its_name() -> None:
-    """The command line has the names without importing what they belong to."""
+def test_every_check_can_be_skipped_by_name() -> None:
+    """The command line has the names without importing the checks."""
     assert cli_serve._CHECKS == starting_nodes.NAMES == ("nodes", *preflight.NAMES)

@@ -1,4 +1,4 @@
-"""The guarded start as a process: it is ended in every way, meets another on its card, and hangs; nothing is left."""
+"""The supervised launch as a process: signals, a second launch on the GPU, hangs; no leftovers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAMILY: Steps = [
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A host with a stand-in for `vllm`."""
+    """A host with a fake `vllm`."""
     return Stage(tmp_path, monkeypatch)
 
 
@@ -63,7 +63,7 @@ class Guard:
             self._coming.put(line)
 
     def until(self, words: str, *, within_s: float = 30.0) -> str:
-        """The next line of the guard that says it."""
+        """The next line of the supervisor with this text."""
         deadline = time.monotonic() + scaled(within_s)
         while True:
             try:
@@ -74,7 +74,7 @@ class Guard:
                 return self.lines[-1]
 
     def rest(self) -> str:
-        """What it says to its end."""
+        """The supervisor's remaining output."""
         self.process.wait(20)
         self._reader.join(5)
         said = ""
@@ -92,7 +92,7 @@ class Guard:
         return [one for one in found if one.pid != self.process.pid]
 
     def close(self) -> None:
-        """End everything of it, whatever a test has done."""
+        """End all of its processes, after any test."""
         for one in [*self.marked(), psutil.Process(self.process.pid)] if self.process.poll() is None else self.marked():
             with contextlib.suppress(psutil.Error):
                 one.kill()
@@ -116,13 +116,13 @@ def guard(stage: Stage) -> Iterator[Callable[..., Guard]]:
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens to it."""
+    """Whether no process listens on the port."""
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) != 0
 
 
 def server_of(guard: Guard) -> psutil.Process:
-    """The process that stands in for the API server."""
+    """The process of the fake API server."""
     return next(one for one in guard.marked() if "stand_in_server.py" in " ".join(one.cmdline()))
 
 
@@ -140,7 +140,7 @@ def server_of(guard: Guard) -> psutil.Process:
 def test_nothing_is_left_five_seconds_after_the_end(
     stage: Stage, guard: Callable[..., Guard], kill: Callable[[Guard], None], status: int
 ) -> None:
-    """No process with the run's mark, no lock and no port; children, grandchildren and other sessions are gone."""
+    """No marked process, lock or port; children, grandchildren and other sessions have ended."""
     source = stage.folder / "memory.jsonl"
     race(stage.folder, [(0, 1000)])
     one = guard([*UP, *FAMILY, {"serve": {}}, {"hold": True}], "--gpu-memory", str(source), "--every", "0.05")
@@ -156,7 +156,7 @@ def test_nothing_is_left_five_seconds_after_the_end(
     assert one.process.wait(scaled(2)) == status
 
 
-def test_what_a_killed_supervisor_leaves_is_ended(stage: Stage, guard: Callable[..., Guard]) -> None:
+def test_processes_of_a_killed_supervisor_are_ended(stage: Stage, guard: Callable[..., Guard]) -> None:
     """By the guard, which finds it by the mark."""
     one = guard([*UP, *FAMILY, {"serve": {}}, {"hold": True}])
     one.until("ready after")
@@ -170,8 +170,8 @@ def test_what_a_killed_supervisor_leaves_is_ended(stage: Stage, guard: Callable[
     assert is_free(stage.port)
 
 
-def test_two_starts_on_one_card_do_not_profile_together(stage: Stage, guard: Callable[..., Guard]) -> None:
-    """The second waits for the first, says for whom, and both become ready."""
+def test_two_launches_on_one_gpu_do_not_profile_concurrently(stage: Stage, guard: Callable[..., Guard]) -> None:
+    """The second waits for the first, names it, and both become ready."""
     race(stage.folder, [(0, 1000)])
     slow = [UP[0] | {"every": 0.05}, {"serve": {}}, {"hold": True}]
     options = ("--gpu-memory", str(stage.folder / "memory.jsonl"), "--every", "0.05")
@@ -191,7 +191,7 @@ def test_two_starts_on_one_card_do_not_profile_together(stage: Stage, guard: Cal
 
 @pytest.mark.parametrize("words", ["Starting to load model", "init engine (profile", "Application startup complete"])
 def test_a_stopped_rank_is_a_hang_and_a_slow_one_is_not(stage: Stage, guard: Callable[..., Guard], words: str) -> None:
-    """In each phase: the process is named with how it goes on, and when it does that is said."""
+    """In each phase: process and command to continue it, and a message when it does."""
     pid_file = stage.folder / "pid"
     steps = [
         {"child": "VLLM::Worker_TP1", "session": True, "works": True, "pid_file": str(pid_file)},

@@ -1,4 +1,4 @@
-"""Two settings compared, copies behind a proxy, one server over several cards: what is started, measured and judged."""
+"""Comparing settings, replicas behind a proxy, and one server on several GPUs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ NEEDS_NGINX = pytest.mark.skipif(shutil.which("nginx") is None, reason="needs ng
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A host with a stand-in for `vllm`, which sends loads as well."""
+    """A host with a fake `vllm`, which also sends loads."""
     found = Stage(tmp_path, monkeypatch)
     found.setenv("STAND_IN", json.dumps(SERVING))
     return found
 
 
 def measured(stage: Stage, *more: str, told: object = None) -> LoadResult:
-    """What a load on a server of the stage shows."""
+    """The figures of a load on a server of the stage."""
     stage.setenv("STAND_IN_BENCH", json.dumps(told or {}))
     subject = serve.subject(stage.command(*more), vllm="0.32.0")
     return loads.measure(LOAD, subject, subject.target, stage.folder)
@@ -52,8 +52,8 @@ def measured(stage: Stage, *more: str, told: object = None) -> LoadResult:
 
 
 @pytest.mark.slow
-def test_a_load_is_sent_when_the_server_is_ready(stage: Stage) -> None:
-    """Its figures stand with the start, its command and exit status in the start's folder."""
+def test_a_load_is_sent_once_the_server_is_ready(stage: Stage) -> None:
+    """Its figures are in the report, its command and exit status in the launch's folder."""
     found = live.start(
         shlex.join(stage.command("--served-model-name", "small")),
         vllm="0.32.0",
@@ -66,15 +66,15 @@ def test_a_load_is_sent_when_the_server_is_ready(stage: Stage) -> None:
     assert found.status == 0
     assert told is not None
     assert (told.status, told.answered, told.tokens_per_s, told.time_to_first_token_ms) == (0, 6, 12.0, 3.5)
-    assert told.inter_token_latency_ms is None  # the stand-in does not measure it
+    assert told.inter_token_latency_ms is None  # the fake does not measure it
     assert "--served-model-name small" in told.command
     rows = [json.loads(line) for line in (stage.folder / "run" / "start" / "commands.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == [0, 0]
     assert " bench serve " in rows[1]["command"]
 
 
-def test_a_load_that_fails_says_why(stage: Stage) -> None:
-    """By the last line that names an error, whatever is printed after it."""
+def test_a_failed_load_has_its_reason(stage: Stage) -> None:
+    """The last line with an error, whatever follows it."""
     found = measured(stage, told={"bench": 3})
 
     assert found.status == 3
@@ -82,15 +82,15 @@ def test_a_load_that_fails_says_why(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("told", [{"completed": "many"}, {"completed": -1}, {"completed": float("nan")}])
-def test_a_figure_that_is_none_is_unknown(stage: Stage, told: object) -> None:
+def test_an_invalid_figure_is_unknown(stage: Stage, told: object) -> None:
     """Never a guess."""
     (stage.folder / "bench.json").write_text(json.dumps({"duration": 1, **dict(told)}))  # type: ignore[call-overload]
 
     assert loads._measured("x", LOAD, stage.folder / "bench.json").answered is None
 
 
-def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
-    """It is handed over in the variable that the client reads, and shown nowhere."""
+def test_the_key_of_a_server_is_not_an_argument_of_the_load(stage: Stage) -> None:
+    """The client reads it from its variable, and it is never shown."""
     key = "sk-4fT9qLz81mXcVbNa"
     found = measured(stage, "--api-key", key, told={"bench": 1, "wants_key": key})
 
@@ -100,7 +100,7 @@ def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
+def test_a_server_that_dies_under_load_is_a_failure(stage: Stage) -> None:
     """The load is ended with it, so that it does not meet the next server."""
     dying = [*UP, {"serve": {}}, {"sleep": 4}, {"exit": 1}]
     stage.setenv("STAND_IN", json.dumps(dying))
@@ -126,7 +126,7 @@ def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
         ((), {"setting": "--swap-space 4"}, "rejects it"),
     ],
 )
-def test_what_cannot_be_is_known_before_anything_is_started(
+def test_an_impossible_request_is_rejected_before_any_launch(
     stage: Stage, more: tuple[str, ...], given: dict[str, Any], words: str
 ) -> None:
     """In one line."""
@@ -134,7 +134,7 @@ def test_what_cannot_be_is_known_before_anything_is_started(
         live.check(shlex.join(stage.command(*more)), vllm="0.32.0", **given)
 
 
-def test_a_host_without_nginx_is_told_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_nginx_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before minutes are spent on servers."""
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(InputError, match="nginx is not installed on this host"):
@@ -151,7 +151,7 @@ def test_words_are_opened_as_a_shell_opens_them(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("words", [("-tp", "4"), ("-tp=4",), ("--tensor_parallel_size", "4")])
-def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tuple[str, ...]) -> None:
+def test_an_option_is_changed_in_any_form(stage: Stage, words: tuple[str, ...]) -> None:
     """Short, joined, or with underscores."""
     one = serve.subject(stage.command(*words), vllm="0.32.0")
 
@@ -159,8 +159,8 @@ def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tu
 
 
 @pytest.mark.parametrize("wrong", [{"requests": 0}, {"at_once": -1}, {"prompt_tokens": 1.5}, {"answer_tokens": "8"}])
-def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
-    """With the name of what is wrong."""
+def test_an_empty_load_is_rejected(wrong: dict[str, object]) -> None:
+    """With the invalid option."""
     with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; use a whole number, at least 1"):
         live.Load(**wrong)
 
@@ -169,12 +169,12 @@ def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
 
 
 def edits(stage: Stage, setting: str, *more: str) -> tuple[Edit, ...]:
-    """What a setting changes of the stage's command."""
+    """The edits of a setting to the stage's command."""
     return starting.edits_of(serve.subject(stage.command(*more), vllm="0.32.0"), setting)
 
 
-def test_a_setting_is_read_as_the_release_reads_it(stage: Stage) -> None:
-    """Variables in front, then options in any form; what the command has already is no change."""
+def test_a_setting_is_parsed_by_the_release(stage: Stage) -> None:
+    """Leading variables, then options in any form; settings of the command are not a change."""
     assert edits(stage, "A='x y' --max-num-seqs=4 --enforce-eager", "--enforce-eager") == (
         Edit("env", "A", "x y"),
         Edit("set", "max_num_seqs", 4),
@@ -192,15 +192,15 @@ def test_a_setting_is_read_as_the_release_reads_it(stage: Stage) -> None:
         ("; reboot", "rejects it"),
     ],
 )
-def test_a_setting_that_is_none_is_refused(stage: Stage, setting: str, words: str) -> None:
-    """In one line, and nothing is started."""
+def test_an_invalid_setting_is_rejected(stage: Stage, setting: str, words: str) -> None:
+    """In one line, before any launch."""
     with pytest.raises(InputError, match=words) as told:
         edits(stage, setting, "--enforce-eager")
     assert "\n" not in str(told.value)
 
 
 @pytest.mark.slow
-def test_a_start_says_what_it_has_besides(stage: Stage) -> None:
+def test_a_launch_reports_its_additional_setting(stage: Stage) -> None:
     """In its command, and as a change with its reason."""
     found = live.start(
         shlex.join(stage.command()),
@@ -215,11 +215,11 @@ def test_a_start_says_what_it_has_besides(stage: Stage) -> None:
     assert "Changed: --max-num-seqs 4" in render.guarded.compared(found, found).plain
 
 
-# ---- cards and cores
+# ---- GPUs and cores
 
 
-def test_each_copy_has_its_own_cards(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order in which the command sees them; too few are told before anything is started."""
+def test_each_replica_has_its_own_gpus(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the command; too few are reported before any launch."""
     series = stage.folder / "cards.jsonl"
     cards = [{"index": n, "uuid": f"GPU-{n}", "total_mib": 24576, "used_mib": 0} for n in range(8)]
     series.write_text(json.dumps({"at_s": 0, "gpus": cards}) + "\n")
@@ -235,7 +235,7 @@ def test_each_copy_has_its_own_cards(stage: Stage, monkeypatch: pytest.MonkeyPat
         fleets.placed(one, host, 3)
 
 
-def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gpus_each_replica_has_its_own_cores(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part for each rank of each copy."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 3, 4, 5, 8})
     one = serve.subject(stage.command(), vllm="0.32.0")
@@ -249,16 +249,16 @@ def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: py
 
 
 @pytest.mark.parametrize("count", [0, 1, 65, 2.0, "2", True])
-def test_a_number_that_makes_nothing_of_several_is_refused(stage: Stage, count: object) -> None:
-    """Before anything is started."""
+def test_fewer_than_two_replicas_are_rejected(stage: Stage, count: object) -> None:
+    """Before any launch."""
     with pytest.raises(InputError, match="use a whole number from 2 to 64"):
         live.fleet(shlex.join(stage.command()), copies=count, say=stage.said.append)
     with pytest.raises(InputError, match="use a whole number from 2 to 64"):
         live.split(shlex.join(stage.command()), parts=count, say=stage.said.append)
 
 
-def test_copies_that_may_answer_at_one_place_are_refused(stage: Stage) -> None:
-    """Each is to have a port of its own."""
+def test_replicas_on_one_port_are_rejected(stage: Stage) -> None:
+    """Each needs its own port."""
     with pytest.raises(InputError, match="so no load can be sent; set --port"):
         live.fleet("vllm serve tiny --uds run/x", vllm="0.32.0", say=stage.said.append)
 
@@ -268,8 +268,8 @@ def test_copies_that_may_answer_at_one_place_are_refused(stage: Stage) -> None:
 
 @NEEDS_NGINX
 @pytest.mark.slow
-def test_copies_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
-    """Every request is answered, and each copy answers some; nothing listens afterwards."""
+def test_replicas_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
+    """Every request is answered, each replica answers some, and all ports are closed afterwards."""
     found = live.fleet(
         shlex.join(stage.command()), vllm="0.32.0", load=LOAD, folder=str(stage.folder), say=stage.said.append
     )
@@ -289,8 +289,8 @@ def test_copies_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
 
 @pytest.mark.slow
 @NEEDS_NGINX
-def test_copies_are_ended_when_one_of_them_fails(stage: Stage) -> None:
-    """Nothing is sent; the ones that came up are gone, and the one that did not is diagnosed."""
+def test_replicas_are_stopped_when_one_fails(stage: Stage) -> None:
+    """No load is sent; the working ones end, and the failed one is diagnosed."""
     stage.setenv("STAND_IN", json.dumps([[{"print": str(RACE)}, {"exit": 1}], SERVING]))
     found = live.fleet(shlex.join(stage.command()), vllm="0.32.0", folder=str(stage.folder), say=stage.said.append)
 
@@ -311,7 +311,7 @@ def test_copies_are_ended_when_one_of_them_fails(stage: Stage) -> None:
 
 
 def start_of(stage: Stage, log: str, *more: str) -> Guarded:
-    """A start whose log holds a text."""
+    """A launch whose log has this text."""
     folder = stage.folder / "one"
     folder.mkdir(exist_ok=True)
     (folder / "server.log").write_text(log)
@@ -319,8 +319,8 @@ def start_of(stage: Stage, log: str, *more: str) -> Guarded:
     return Guarded("0", "0.32.0", (), (tried,), 0, str(folder))
 
 
-def test_the_lines_of_a_layout_are_looked_for_in_the_log(stage: Stage) -> None:
-    """One that is not there is missing; what only the code for GPUs prints is not asked of another host."""
+def test_the_lines_of_a_layout_are_searched_in_the_log(stage: Stage) -> None:
+    """A missing line is reported; lines of GPU code are not expected on other hosts."""
     log = SERVED.read_text()
     alone = live.confirmed(start_of(stage, log))
     split = live.confirmed(start_of(stage, log, "-tp", "2"))
@@ -378,8 +378,8 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
         assert (judged.verdict, words in judged.reason) == ("fail", True), judged.reason
 
 
-def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
-    """A start that failed is judged as one alone."""
+def test_two_launches_pass_if_both_answered_the_load(stage: Stage) -> None:
+    """A failed launch has its own verdict."""
     load = LoadResult("x", 0, 6, 6, 1.0, 12.0)
     good = start_of(stage, SERVED.read_text())
     good = with_load(good, load)
@@ -395,7 +395,7 @@ def test_two_starts_pass_when_both_answered_the_load(stage: Stage) -> None:
 
 
 def with_load(start: Guarded, load: LoadResult | None) -> Guarded:
-    """The start, proved by a load."""
+    """The launch, verified by a load."""
     return replace(start, attempts=(replace(start.attempts[0], is_proved=True, measured=load),))
 
 
@@ -403,11 +403,11 @@ def with_load(start: Guarded, load: LoadResult | None) -> Guarded:
 
 
 @pytest.mark.full
-def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
-    """With its moment and its process, and the start that failed of it is made again without a change."""
+def test_memory_freed_by_a_neighbour_is_reported(stage: Stage) -> None:
+    """With timestamp and process, and the failed launch is repeated unchanged."""
     serving = json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING])
     stage.setenv("STAND_IN", serving)
-    catalog.load_catalog()  # compiled now: the series goes on meanwhile
+    catalog.load_catalog()  # compiled now: the series continues meanwhile
     catalog.specs()
     series, command = _series(stage), _no_model(stage)
     first = live.start(command, vllm="0.32.0", memory=series, folder=str(stage.folder), say=stage.said.append)
@@ -422,8 +422,8 @@ def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_race_is_recovered_by_one_retry(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """The neighbour gives memory back while the start profiles; the same command is ready when it is started again."""
+def test_a_race_is_fixed_by_one_retry(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """The neighbour frees memory while the launch profiles; the second launch is ready."""
     stage.setenv("STAND_IN", json.dumps([[{"sleep": 5}, {"print": str(RACE)}, {"exit": 1}], SERVING]))
     given = {"live": "true", "apply": "true", "serve": _no_model(stage), "vllm": "0.32.0", "memory": _series(stage)}
     out = stage.folder / "out"
@@ -448,7 +448,7 @@ def _no_model(stage: Stage) -> str:
 
 
 def _series(stage: Stage) -> str:
-    """Memory of a card of which a neighbour gives 30 GiB back after thirteen seconds."""
+    """Memory of a GPU on which a neighbour frees 30 GiB after thirteen seconds."""
     series = stage.folder / "cards.jsonl"
     card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920}
     used = [(n, 40000 if n < 13 else 9000) for n in range(30)]

@@ -1,4 +1,4 @@
-"""Hang or slow: told from what processes do, over looks with a set clock."""
+"""Hanging and slow launches are distinguished by their processes, with a set clock."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Host:
 
 
 def look(watch: HangWatch, host: Host, seconds: int, start: int = 0) -> list[tuple[int, str]]:
-    """What is told, with the second of it."""
+    """The reported events with their seconds."""
     return [(at, seen.kind) for at in range(start, start + seconds) for seen in watch.look(host.step(), float(at))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
-    """However long it takes without a line, in any phase: on the processor, or reading a disk."""
+def test_a_working_launch_is_never_a_hang(phase: str) -> None:
+    """For any time without a line, in any phase: on the processor, or reading a disk."""
     for works, reads in ((1.0, 0), (0.05, 0), (0.0, 50_000_000)):
         names = {"VLLM::EngineCore": 0.001, "VLLM::Worker_TP0": works, "VLLM::Worker_TP1": works}
         watch, host = HangWatch(0.0, phase=phase), Host(**names)
@@ -55,15 +55,15 @@ def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
         assert look(watch, host, 3600) == []
 
 
-def test_a_card_that_computes_is_no_start_that_waits() -> None:
-    """Its processes may sleep meanwhile; what no card tells counts as nothing."""
+def test_a_busy_gpu_is_not_a_waiting_launch() -> None:
+    """Its processes may sleep; an unknown utilization counts as zero."""
     for is_computing, told in ((True, []), (False, [(30, "idle")]), (None, [(30, "idle")])):
         watch = HangWatch(0.0, phase="warm_up", is_computing=lambda answer=is_computing: answer)  # type: ignore[misc]
         assert look(watch, Host(vllm=0.0), 200) == told
 
 
-def test_a_phase_that_takes_far_longer_than_usual_is_told() -> None:
-    """Once in each phase, after five minutes without a line or three times what is usual; it is no hang."""
+def test_an_unusually_long_phase_is_reported() -> None:
+    """Once per phase, after five minutes without a line or three times the usual duration."""
     usual = {"load": Usual(20.0, "4 to 20 s"), "profile": Usual(200.0, "9 to 200 s")}
     watch, host = HangWatch(0.0, phase="load", usual=usual, is_computing=lambda: True), Host(vllm=1.0)
     told = look(watch, host, 500)
@@ -77,8 +77,8 @@ def test_a_phase_that_takes_far_longer_than_usual_is_told() -> None:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_stopped_process_is_told_after_three_seconds(phase: str) -> None:
-    """Once; and that it goes on."""
+def test_a_stopped_process_is_reported_after_three_seconds(phase: str) -> None:
+    """Once, and again when it continues."""
     watch, host = HangWatch(0.0, phase=phase), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 1.0})
     told = look(watch, host, 10)
     host.states["VLLM::Worker_TP1"] = "stopped"
@@ -89,8 +89,8 @@ def test_a_stopped_process_is_told_after_three_seconds(phase: str) -> None:
     assert told == [(13, "stopped"), (40, "goes-on")]
 
 
-def test_a_stopped_process_is_told_of_a_server_that_is_ready() -> None:
-    """Which otherwise does nothing until it is asked."""
+def test_a_stopped_process_of_a_ready_server_is_reported() -> None:
+    """A ready server is idle without requests."""
     watch, host = HangWatch(0.0, is_ready=True), Host(vllm=0.0, **{"VLLM::EngineCore": 0.0, "VLLM::Worker_TP0": 0.0})
     told = look(watch, host, 600)
     host.states["VLLM::Worker_TP0"] = "stopped"
@@ -100,8 +100,8 @@ def test_a_stopped_process_is_told_of_a_server_that_is_ready() -> None:
     assert (seen.kind, seen.phase, seen.process, seen.pid) == ("stopped", "serve", "VLLM::Worker_TP0", 102)
 
 
-def test_a_start_in_which_nobody_works_waits_for_something() -> None:
-    """After half a minute without a line; a line that comes ends it."""
+def test_a_launch_with_idle_processes_is_waiting() -> None:
+    """After half a minute without a line; a new line ends it."""
     watch, host = HangWatch(0.0, phase="engine"), Host(vllm=0.001, **{"VLLM::EngineCore": 0.002})
     told = look(watch, host, 40)
     watch.line_at = 40.0
@@ -120,8 +120,8 @@ def test_the_rank_that_others_wait_for_is_named() -> None:
     assert watch.hung_since is None  # it may wait for a long compilation of the other
 
 
-def test_a_process_that_ends_is_forgotten() -> None:
-    """So its end is no hang; the server's own end is told elsewhere."""
+def test_an_ended_process_is_forgotten() -> None:
+    """Its end is not a hang; the server's end is reported elsewhere."""
     watch, host = HangWatch(0.0), Host(vllm=1.0, other=0.0)
     host.states["other"] = "stopped"
     first = look(watch, host, 5)
@@ -154,8 +154,8 @@ def test_the_kernels_killing_is_counted_in_either_version(tmp_path: Path) -> Non
     assert memory_limit.kills(own, tmp_path / "v2") == 5
 
 
-def test_a_killing_since_the_launch_is_a_sighting() -> None:
-    """Those before are none."""
+def test_an_oom_kill_since_the_launch_is_an_event() -> None:
+    """Earlier ones are not."""
 
     def counts() -> Iterator[int | None]:
         yield from (2, 2, 3, 3, None)

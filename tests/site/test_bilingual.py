@@ -1,4 +1,4 @@
-"""Pages in two languages: what they hold, and the switch in a real browser."""
+"""Pages in two languages: their content, and the switch in a real browser."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def symptom(name: str) -> Symptom:
     return replace(record, translations={}) if name == BARE else record
 
 
-def test_both_languages_stand_in_a_page() -> None:
-    """Each text is there twice, told apart by its language; names of options are code in both."""
+def test_a_page_has_both_languages() -> None:
+    """Each text is there twice, marked by its language; option names are code in both."""
     page = symptom_pages.symptom_page(symptom(TRANSLATED))
     assert '<span lang="en" class="told told-en">Needs more GPUs' in page
     assert '<span lang="zh-Hans" class="told told-zh">占用更多 GPU，且每一层都有卡间通信</span>' in page
@@ -36,7 +36,7 @@ def test_both_languages_stand_in_a_page() -> None:
     assert '<p lang="zh-Hans" class="told told-zh told-title">多模态编码器显存不足</p>' in page
 
 
-def test_headings_are_told_in_both_languages() -> None:
+def test_headings_are_in_both_languages() -> None:
     """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
     assert set(bilingual.TEXTS) == set(LANGUAGES)
     rule = rule_pages.rule_page(knowledge.knowledge().rules["safety.open-port"])
@@ -48,7 +48,7 @@ def test_headings_are_told_in_both_languages() -> None:
     assert "## Do first\n" in symptom_pages.symptom_page(symptom(BARE))
 
 
-def test_a_page_without_translation_says_so() -> None:
+def test_a_page_without_a_translation_says_so() -> None:
     """The switch is there, and a line in Chinese says that the rest is in English."""
     page = symptom_pages.symptom_page(symptom(BARE))
     assert "本页尚无中文翻译" in page
@@ -56,7 +56,7 @@ def test_a_page_without_translation_says_so() -> None:
 
 
 def test_a_text_without_translation_is_marked() -> None:
-    """A text that is missing or stale is shown in both languages, in one of them behind the mark."""
+    """A missing or stale translation is shown in English after the mark."""
     told = replace(symptom(TRANSLATED), refute="It is something else.")
     said = bilingual.sayer(told)("It is something else.")
     assert said == (
@@ -65,8 +65,8 @@ def test_a_text_without_translation_is_marked() -> None:
     )
 
 
-def test_nothing_that_is_translated_becomes_markup() -> None:
-    """A translation is a text as the English one is: it is escaped wherever it stands."""
+def test_translations_are_escaped() -> None:
+    """Like the English text, everywhere."""
     hostile = "<img src=x onerror=PWN=1> ``` [a](javascript:PWN=1)"
     texts = replace(symptom(TRANSLATED).translations["zh"], title=hostile, refute=hostile)
     told = replace(symptom(TRANSLATED), translations={"zh": texts})
@@ -110,7 +110,7 @@ def address(request: pytest.FixtureRequest, pages: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_the_switch_works(address: str, tmp_path: Path) -> None:
-    """By mouse or keyboard; it is remembered on the next page, and nothing is asked for elsewhere."""
+    """By mouse or keyboard; the next page remembers it, and nothing is requested."""
     with (
         browser.chromium() as program,
         browser.opened(program, f"{address}/symptoms/{TRANSLATED}.html", width=390, theme="dark") as visit,
@@ -128,7 +128,7 @@ def test_the_switch_works(address: str, tmp_path: Path) -> None:
         assert not any("Meaning" in text or "Confirm" in text for text in heads)
         assert button.get_attribute("aria-pressed") == "true"
         assert page.locator("p.told-title").get_attribute("lang") == "zh-Hans"
-        if not address.startswith("file:"):  # there axe may not read the style sheets that it asks for
+        if not address.startswith("file:"):  # there axe cannot read the style sheets that it requests
             assert browser.axe(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         browser.shot(page, "symptom-zh-390-dark", tmp_path)
@@ -157,7 +157,7 @@ def test_without_scripts_both_are_shown(pages: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["多模态编码器", "显存", "GPU显存 encoder"])
 def test_search_finds_chinese(pages: Path, words: str) -> None:
-    """A phrase of a translation leads to its page, and so does a word of two signs that stands within one."""
+    """A phrase of a translation finds its page, and so does a word of two characters in it."""
     with (
         browser.served(pages) as origin,
         browser.chromium() as program,

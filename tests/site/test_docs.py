@@ -1,4 +1,4 @@
-"""What README and docs say is so: commands exist, links lead somewhere, generated parts are fresh."""
+"""README and docs are correct: commands exist, links work, generated parts are current."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
     assert fenced[1].endswith(".venv/bin/pytest -q")
 
 
-def test_the_readme_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sample is the beginning of every line, in order, of the real answer; `…` stands for what is left out."""
+def test_the_readme_shows_real_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of the sample begins a line of the output, in order; `…` replaces the rest."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (sample,) = re.findall(r"```console\n\$ vllm-runbooks diagnose startup\.log\n(.*?)\n```", readme, re.DOTALL)
     monkeypatch.chdir(ROOT / "catalog" / "cases" / "autoglm-3090-video-oom")
@@ -49,8 +49,8 @@ def test_the_readme_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> No
         assert any(real.startswith(shown) for real in printed), line
 
 
-def test_the_page_of_edge10_shows_what_is_printed(tmp_path: Path) -> None:
-    """Of the script that the page shows the linter says what stands there, line by line; `…` stands for the rest."""
+def test_the_page_of_edge10_shows_real_output(tmp_path: Path) -> None:
+    """The sample equals the linter's output for the page's script; `…` replaces the rest."""
     page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
     command = "$ vllm-runbooks edge10 lint compile.py"
     (sample,) = re.findall(rf"```console\n{re.escape(command)}\n(.*?)\n```", page, re.DOTALL)
@@ -63,8 +63,8 @@ def test_the_page_of_edge10_shows_what_is_printed(tmp_path: Path) -> None:
     assert [line[: len(head)] for line, head in zip(printed.splitlines(), shown, strict=True)] == shown
 
 
-def test_the_job_of_two_lines_is_made(tmp_path: Path) -> None:
-    """What the page says is enough for a job is."""
+def test_the_minimal_job_is_valid(tmp_path: Path) -> None:
+    """The page's job of two lines is enough."""
     page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
     (job,) = re.findall(r"```yaml\n(model: .*?)```", page, re.DOTALL)
     (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
@@ -98,7 +98,7 @@ def test_commands_in_pages_exist(page: Path) -> None:
         options = {w.partition("=")[0] for w in words if re.match(r"--?[a-z]", w)}
         group = [words[0], words[1]] if hasattr(command, "commands") and len(words) > 1 else [words[0]]
         told = runner.invoke(commands, [*group, "--help"]).output
-        if words[0] == "plan":  # it takes the release's own options as well
+        if words[0] == "plan":  # it also accepts the release's options
             told += " ".join(releases.load("latest").by_string)
         assert [o for o in options if not re.search(rf"(?<![\w-]){re.escape(o)}\b", told)] == [], line
 
@@ -113,8 +113,8 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
     assert [link for link in authored if not (page.parent / link).exists()] == []
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
-    """Outside of tests nothing names a place beside the project, and nothing names a package index."""
+def test_the_project_names_no_outside_place() -> None:
+    """Outside of tests, no file names a folder next to the project, or a package index."""
     beside = "|".join(re.escape(place) for place in ("../shared", f"{ROOT}/", str(ROOT.parent / "shared")))
     found = []
     for name in tracked():

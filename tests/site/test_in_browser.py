@@ -52,7 +52,7 @@ LACKING = (
     "pydantic", "subprocess", "socket", "sqlite3", "re2", "_ssl", "ssl", "multiprocessing", "psutil", "pynvml", "rich",
     "click", "nbformat", "IPython", "nh3", "fcntl",
 )  # fmt: skip
-"""What no browser has, or the core may not ask for."""
+"""Modules that no browser has, or that the core must not import."""
 PAYLOADS = (
     "<script>window.PWN_1=1</script>",
     "<img src=x onerror='window.PWN_2=1'>",
@@ -84,7 +84,7 @@ class Question:
     """Texts by name, which the command finds in its folder."""
 
     def by_command(self, folder: Path) -> str:
-        """What the command prints, or its refusal."""
+        """The output of the command, or its error."""
         for name, text in self.files.items():
             (folder / name).write_bytes(text.encode())
         redact.forget()
@@ -98,12 +98,12 @@ class Question:
 
     @property
     def given(self) -> list[tuple[str, str]]:
-        """The files as a page hands them over."""
+        """The files as a page passes them on."""
         return list(self.files.items())
 
 
 def said(told: dict[str, Any]) -> str:
-    """What a page was told, in the form of `Question.by_command`."""
+    """The answer of a page in the form of `Question.by_command`."""
     return str(told["refused"]) if "refused" in told else f"{told['status']}\n{told['document'].strip()}"
 
 
@@ -156,7 +156,7 @@ def examples() -> list[Question]:
         found += [
             script_question(f"{rule.id}:{n}", e.text, e.file, e.vllm, e.gpus)
             for n, e in enumerate(samples, 1)
-            # What an installed vLLM reports is for `--python` alone.
+            # Reports of an installed vLLM need `--python`.
             if not rule.id.startswith("parser.")
         ]
     return found
@@ -179,7 +179,7 @@ REFUSED = [
     plan_question("Qwen/Qwen3-8B", "A40", "--max-model-len", "8x", context="8x"),
     plan_question("Qwen/Qwen3-8B", "A40", "--swap-spac", "1", more="--swap-spac 1"),
 ]
-"""What cannot be read, and is refused in the same line."""
+"""Unreadable input, rejected in the same line."""
 _FULL = ("--pp", "2", "--gpu-memory-utilization", "0.8", "--max-model-len", "16k", "--max-num-seqs", "32")
 CHINESE = [
     Question(f"zh-{case}", ("diagnose", case, "--lang", "zh"), {"do": "diagnose", "case": case, "lang": "zh"})
@@ -222,7 +222,7 @@ json.dump([told(*each) for each in asked], sys.stdout)
 
 
 def alone(library: Path, questions: list[Question]) -> list[dict[str, Any]]:
-    """What the core says in a process that has the archive's files and the standard library alone."""
+    """The core's answer in a process with only the archive and the standard library."""
     program = _ALONE % {"lacking": LACKING, "library": str(library)}
     asked = json.dumps([(each.request, each.given) for each in questions])
     done = subprocess.run(
@@ -246,10 +246,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path) -> None:
-    """With the files of the archive, the standard library, and nothing that a browser lacks: the same documents.
+def test_the_core_alone_answers_as_the_commands_do(library: Path, tmp_path: Path) -> None:
+    """The same documents, without any module that a browser lacks.
 
-    In Chinese, headings and prose say that they are; what is English all the same stands behind the mark.
+    In Chinese, headings and prose say that they are; what is English all the same is after the
+    mark.
     """
     folder = tmp_path / "here"
     folder.mkdir()
@@ -281,8 +282,8 @@ def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path
     assert told["zh-script"]["sections"][0][1].count('lang="zh-Hans"') > 1
 
 
-def test_without_npm_the_pages_say_what_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing kept and no npm: one line with what to do, in each page, and none of them loads a reader."""
+def test_without_npm_the_pages_name_the_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a cache and npm: one line with a fix in each page, and no reader is loaded."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     pyodide, lacking = browser_pages.found(docs_dir())
@@ -299,8 +300,8 @@ def test_without_npm_the_pages_say_what_is_lacking(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "_browser" / "library.zip").exists()
 
 
-def test_other_files_than_those_listed_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept is held against its digests each time; a npm that gives something else is refused."""
+def test_files_with_another_digest_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cached files are compared with their digests each time; another download is rejected."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     kept = tmp_path / "cache" / "vllm-runbooks" / "pyodide-314.0.7"
     kept.mkdir(parents=True)
@@ -325,7 +326,7 @@ def test_other_files_than_those_listed_are_not_used(tmp_path: Path, monkeypatch:
 
 
 def an_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """Put a npm in the place of every program, which does this, and keep what it fetches in that folder."""
+    """Replace all programs with this npm, and cache its downloads in this folder."""
     npm = folder / "npm"
     npm.write_text(f"#!{sys.executable}\n{program}", encoding="utf-8")
     npm.chmod(0o755)
@@ -333,8 +334,8 @@ def an_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
 
 
-def test_a_damaged_archive_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What npm fetched is no archive, or breaks off: the pages are left out, with a line."""
+def test_a_damaged_archive_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken download leaves out the pages, with a line."""
     whole = BytesIO()
     with tarfile.open(fileobj=whole, mode="w:gz") as made:
         entry = tarfile.TarInfo("package/pyodide.mjs")
@@ -351,8 +352,8 @@ def test_a_damaged_archive_is_told_in_one_line(tmp_path: Path, monkeypatch: pyte
         assert lacking.endswith("; build again")
 
 
-def test_what_is_fetched_is_kept_at_once_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who builds at the same time finds a whole folder; one that cannot be written is told in a line."""
+def test_a_download_is_cached_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A concurrent build finds a complete folder; a folder that cannot be written is reported."""
     digests = {"a": hashlib.sha256(b"1").hexdigest()}
     new, kept = tmp_path / "new", tmp_path / "cache" / "package-1"
     new.mkdir()
@@ -392,7 +393,7 @@ _UNKNOWN: tuple[tuple[dict[str, str], str], ...] = (
     ({"do": "case", "name": "nonsense"}, f"nonsense: {_NO_CASE}"),
     ({"do": "case", "name": "../cases/tiny-cpu-port-in-use"}, _NO_CASE),
 )
-"""What an address can hold and nobody can answer, with what is said of it."""
+"""Questions in an address without an answer, with their message."""
 _TABBED = "echo 'a\tb'\nvllm serve m --swap-space 4\n"
 _OUTCOMES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"do": "diagnose", "case": "tiny-cpu-port-in-use"}, "", "a cause was found"),
@@ -402,12 +403,12 @@ _OUTCOMES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"do": "lint", "vllm": "0.19.0"}, _TABBED, "something is wrong"),
     ({"do": "lint", "vllm": "0.19.0"}, "vllm serve m --host 127.0.0.1\n", "nothing is wrong"),
 )
-"""Requests with a pasted text, and what comes of each in words."""
+"""Requests with a pasted text, and the resulting sentence of each."""
 
 
 @pytest.mark.slow
-def test_a_page_is_told_in_words(library: Path) -> None:
-    """What nobody can answer is refused in a line; what came of the rest is told without a program's exit status.
+def test_a_page_describes_its_answer(library: Path) -> None:
+    """An invalid question is rejected in a line; other answers have no exit status.
 
     What is shown otherwise than it is, as a tab, is there as it is for whoever copies it.
     """
@@ -427,8 +428,8 @@ def test_a_page_is_told_in_words(library: Path) -> None:
     assert answered[5]["exact"] == {}
 
 
-def test_too_large_is_not_told_as_too_deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two ways in which a browser's memory ends are told apart."""
+def test_too_large_and_too_deep_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser has two memory limits with different errors."""
 
     def ends(error: type[Exception]) -> str:
         def fail(_: object) -> None:
@@ -441,8 +442,8 @@ def test_too_large_is_not_told_as_too_deep(monkeypatch: pytest.MonkeyPatch) -> N
     assert "needs more memory" in ends(MemoryError)
 
 
-def test_the_pages_have_the_colours_of_the_site() -> None:
-    """The style sheet of the pages that read in the browser holds the site's colours, light and dark, as they are."""
+def test_the_pages_have_the_colors_of_the_site() -> None:
+    """The style sheet of these pages contains the site's colors, light and dark."""
 
     def colours(text: str) -> list[tuple[str, str]]:
         return re.findall(r"--(rb-(?:red|amber|green|blue)): (#[0-9a-f]{6});", text)
@@ -477,7 +478,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, folder: Path, page: str, **more: Any) -> Iterator[chrome.Visit]:
-    """A page that is served, once it has loaded all that it needs, and perhaps answered what its address asks."""
+    """A served page that has loaded, and answered the question in its address, if any."""
     with chrome.served(folder) as origin, chrome.opened(browser, f"{origin}/{page}", **more) as visit:
         wait(visit.page, "Ready", "Answered")
         yield visit
@@ -488,7 +489,7 @@ def status(page: Page) -> str:
 
 
 def wait(page: Page, *begun: str, seconds: float = 120) -> str:
-    """What the page says as soon as it begins with one of these; its policy refuses to evaluate expressions."""
+    """Wait for the page's message with one of these beginnings; its policy forbids eval."""
     until = time.monotonic() + scaled(seconds)
     while not status(page).startswith(begun):
         assert time.monotonic() < until, status(page)
@@ -510,7 +511,7 @@ _ASK = """async ([request, files]) => {
 
 
 def differences(page: Page, questions: list[Question], folder: Path) -> list[str]:
-    """Where the page's worker says something else than the command, with the first line that differs."""
+    """Differences between worker and command, with the first different line."""
     page.evaluate(_LOAD)
     wrong = []
     for each in questions:
@@ -525,7 +526,7 @@ def differences(page: Page, questions: list[Question], folder: Path) -> list[str
 
 @pytest.mark.slow
 def test_the_browser_answers_as_the_command_line_does(pages: Path, chromium: Browser, tmp_path: Path) -> None:
-    """Every recorded case, a part of the catalog's examples, what is refused: the same JSON, byte for byte."""
+    """Every recorded case, some examples, invalid input: the same JSON, byte for byte."""
     some = random.Random(SEED).sample(examples(), 60)  # noqa: S311 - a part that is the same each time
     with opened(chromium, pages, "diagnose.html") as visit:
         wrong = differences(visit.page, [*recorded(), *PLANS, *CHINESE, *REFUSED, *some], tmp_path)
@@ -538,14 +539,14 @@ def test_the_browser_answers_as_the_command_line_does(pages: Path, chromium: Bro
 def test_the_browser_answers_every_example_as_the_command_line_does(
     pages: Path, chromium: Browser, tmp_path: Path
 ) -> None:
-    """Every example and near miss of symptoms, lines and rules."""
+    """Every positive and negative example of symptoms, lines and rules."""
     with opened(chromium, pages, "diagnose.html") as visit:
         assert differences(visit.page, examples(), tmp_path) == []
 
 
 @pytest.fixture(scope="module")
 def long_log() -> str:
-    """Two megabytes: what a server prints for hours, and then the end of a recorded start."""
+    """Two megabytes: hours of server output, and then the end of a recorded launch."""
     case = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
     line = (
         "(APIServer pid=71) INFO 11-20 08:{:02}:{:02} [loggers.py:271] Engine 000: "
@@ -583,7 +584,7 @@ def upload(page: Page, name: str, text: str) -> None:
 
 
 def answer(page: Page, **fields: str) -> str:
-    """Fill in fields by id, press the button, and wait for the answer; what the page then says."""
+    """Fill in fields by id, press the button, wait for the answer, and return it."""
     for name, value in fields.items():
         page.fill(f"#{name}", value)
     page.click("#run")
@@ -603,7 +604,7 @@ def shown_document(page: Page) -> dict[str, Any]:
 def test_a_log_of_two_megabytes_leaves_the_page_usable(
     pages: Path, chromium: Browser, long_log: str, tmp_path: Path
 ) -> None:
-    """Pasted or dropped: the answer is the command's, and the page's own timer is never held up for half a second."""
+    """Pasted or dropped: the command's answer, and no timer of the page waits half a second."""
     wanted = log_question("long", long_log).by_command(tmp_path)
     with opened(chromium, pages, "diagnose.html") as visit:
         page = visit.page
@@ -628,8 +629,8 @@ def test_a_log_of_two_megabytes_leaves_the_page_usable(
 
 
 @pytest.mark.full
-def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) -> None:
-    """Once a page says that it is ready, nothing more is asked for: log, script, manifest and plan are answered."""
+def test_the_pages_work_offline(pages: Path, chromium: Browser) -> None:
+    """Once a page is ready it requests nothing more: log, script, manifest and plan work."""
     script = "vllm serve Qwen/Qwen3-8B --max-model-length 4096 --swap-space 4\n"
     compose = "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: [--model, m, --swap-spac, '4']\n"
     asked: dict[str, list[tuple[dict[str, str], str]]] = {
@@ -650,8 +651,8 @@ def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) 
 
 
 @pytest.mark.slow
-def test_cancel_ends_what_is_under_way(pages: Path, chromium: Browser, long_log: str) -> None:
-    """The worker is gone, a new one begins without asking the network, and answers the next question."""
+def test_cancel_ends_a_running_request(pages: Path, chromium: Browser, long_log: str) -> None:
+    """A new worker starts without the network, and answers the next question."""
     with opened(chromium, pages, "diagnose.html") as visit:
         page = visit.page
         page.context.set_offline(True)
@@ -704,8 +705,8 @@ _SLOW_FILE = """() => {
 
 
 @pytest.mark.full
-def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> None:
-    """Before it is ready a request is refused, and the page offers none; what was cancelled never answers."""
+def test_no_request_to_a_reader_is_lost(pages: Path, chromium: Browser) -> None:
+    """A page that is not ready offers none and rejects them; cancelled ones never answer."""
     with opened(chromium, pages, "diagnose.html") as visit:
         page = visit.page
         line = "the reader is not ready; wait until this line says so"
@@ -733,8 +734,8 @@ def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> No
 
 
 @pytest.mark.full
-def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browser) -> None:
-    """A recorded question is asked as it was recorded; where one file is asked for, another takes its place."""
+def test_a_choice_replaces_typed_text(pages: Path, chromium: Browser) -> None:
+    """A recorded question is used as recorded; a field for one file replaces the old one."""
     with opened(chromium, pages, "plan.html") as visit:
         page = visit.page
         page.fill("#context", "512")
@@ -756,8 +757,8 @@ def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browse
 
 
 @pytest.mark.full
-def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) -> None:
-    """A sign that begins no escape: a line, and a page that works."""
+def test_an_invalid_address_is_reported(pages: Path, chromium: Browser) -> None:
+    """A broken percent-encoding: one line, and a page that works."""
     with opened(chromium, pages, "diagnose.html") as visit:
         visit.page.evaluate("location.hash = '%'")
         wait(visit.page, "The end of the address cannot be read")
@@ -766,8 +767,8 @@ def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) 
 
 
 @pytest.mark.slow
-def test_an_address_holds_the_question_and_never_a_log(pages: Path, chromium: Browser) -> None:
-    """Plan and check: whoever opens it has the same answer, without secrets. Diagnose: cause, outcome, release."""
+def test_an_address_has_the_question_and_never_a_log(pages: Path, chromium: Browser) -> None:
+    """Plan and check: the same answer, without secrets. Diagnose: cause, outcome, release."""
     secret = "hf_" + "abcdefghijKLMNOPQRST012345"
     with chrome.served(pages) as origin, chrome.opened(chromium, f"{origin}/plan.html") as visit:
         page = visit.page
@@ -800,8 +801,8 @@ def test_an_address_holds_the_question_and_never_a_log(pages: Path, chromium: Br
 
 
 @pytest.mark.full
-def test_what_is_copied_is_the_text_itself(pages: Path, chromium: Browser) -> None:
-    """A tab and a sign that nobody sees are shown otherwise; who copies gets them as they are."""
+def test_copied_text_is_unchanged(pages: Path, chromium: Browser) -> None:
+    """Tabs and invisible characters are displayed differently, but copied as they are."""
     with opened(chromium, pages, "check.html", permissions=["clipboard-read", "clipboard-write"]) as visit:
         page = visit.page
         assert answer(page, text=_TABBED, vllm="0.19.0").startswith("Answered")
@@ -814,7 +815,7 @@ def test_what_is_copied_is_the_text_itself(pages: Path, chromium: Browser) -> No
 
 
 @pytest.mark.slow
-def test_a_page_without_a_reader_asks_for_none(chromium: Browser, tmp_path: Path) -> None:
+def test_a_page_without_a_reader_requests_none(chromium: Browser, tmp_path: Path) -> None:
     """Where Pyodide is lacking the page is whole all the same: nothing that it names is missing."""
     browser_pages.write(docs_dir(), tmp_path, None, "npm is not installed")
     with chrome.served(tmp_path) as origin, chrome.opened(chromium, f"{origin}/plan.html") as visit:
@@ -837,10 +838,10 @@ def test_a_page_without_a_reader_asks_for_none(chromium: Browser, tmp_path: Path
         1,
     ),
 )
-def test_a_load_that_fails_is_told_in_one_line(
+def test_a_failed_load_is_reported_in_one_line(
     pages: Path, chromium: Browser, tmp_path: Path, broken_file: tuple[str, bytes | None, str]
 ) -> None:
-    """Whatever is missing or damaged: within the time-out one line, with what to do, and a button to load again."""
+    """For any missing or damaged file: in time, with a fix and a button to load again."""
     file, content, says = broken_file
     broken = tmp_path / "broken"
     shutil.copytree(pages, broken)
@@ -866,8 +867,8 @@ def test_a_load_that_fails_is_told_in_one_line(
 
 
 @pytest.mark.slow
-def test_a_load_that_hangs_is_given_up(pages: Path, chromium: Browser, tmp_path: Path) -> None:
-    """A server that accepts and never answers is told as that."""
+def test_a_hanging_load_times_out(pages: Path, chromium: Browser, tmp_path: Path) -> None:
+    """A server that accepts and never answers is reported as such."""
     quick = tmp_path / "quick"
     shutil.copytree(pages, quick)
     page_file = quick / "check.html"
@@ -881,8 +882,8 @@ def test_a_load_that_hangs_is_given_up(pages: Path, chromium: Browser, tmp_path:
 
 
 @pytest.mark.slow
-def test_no_payload_runs_wherever_it_stands(pages: Path, chromium: Browser) -> None:
-    """In a log, a file's name, a script, a model's name, a field or the address: it is shown as text, or refused."""
+def test_no_payload_runs_in_any_field(pages: Path, chromium: Browser) -> None:
+    """In logs, names, scripts, fields and the address: it is shown as text, or rejected."""
     told = "\n".join(
         line
         for n, payload in enumerate(PAYLOADS)
@@ -958,8 +959,8 @@ _IN_WORKER = """() => new Promise(resolve => setTimeout(() => {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", rest_full([page.file for page in browser_pages.PAGES], 1))
-def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Browser, name: str) -> None:
-    """Inline scripts and styles, handlers, eval, requests elsewhere: on the page, and in its worker as well."""
+def test_the_policy_blocks_what_the_pages_do_not_need(pages: Path, chromium: Browser, name: str) -> None:
+    """Inline scripts and styles, handlers, eval and foreign requests, on page and worker."""
     with opened(chromium, pages, name) as visit:
         assert visit.troubles() == []
         visit.page.evaluate(_INLINE)
@@ -985,8 +986,8 @@ _UNDER = """name => {
 
 
 @pytest.mark.full
-def test_the_line_at_the_top_covers_nothing(pages: Path, chromium: Browser) -> None:
-    """With an answer shown, its heading and the buttons can be seen and pressed, on a desk and a phone."""
+def test_the_header_covers_nothing(pages: Path, chromium: Browser) -> None:
+    """With an answer shown, its heading and buttons are usable, on desktop and phone."""
     with opened(chromium, pages, "diagnose.html#case=autoglm-3090-video-oom") as visit:
         assert "a cause was found" in wait(visit.page, "Answered")
         for width in chrome.WIDTHS:
@@ -1000,10 +1001,10 @@ _LONGEST = "case=autoglm-3090-video-oom"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), rest_full(product(chrome.WIDTHS, chrome.THEMES), 1))
-def test_the_pages_can_be_read_by_everybody(
+def test_the_pages_are_accessible(
     pages: Path, chromium: Browser, tmp_path: Path, width: int, theme: chrome.Theme
 ) -> None:
-    """On a desk and a phone, in light and dark: no serious finding of axe, nothing cut off, with an answer shown."""
+    """On desktop and phone, light and dark, with an answer: no axe issue, nothing cut off."""
     script = "vllm serve Qwen/Qwen3-8B \\\n  --max-model-length 8k \\  \n  --swap-space 4 --tensor-parallel-size 3\n"
     for name, fragment, fields in (
         ("diagnose.html", f"#{_LONGEST}", None),
@@ -1025,8 +1026,8 @@ def test_the_pages_can_be_read_by_everybody(
 
 
 @pytest.mark.full
-def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, tmp_path: Path) -> None:
-    """By keyboard, with an answer shown: its Chinese document, the switch still in focus; the next page remembers."""
+def test_the_switch_asks_again_in_the_other_language(pages: Path, chromium: Browser, tmp_path: Path) -> None:
+    """By keyboard: the Chinese answer, focus still on the switch; the next page remembers."""
     wanted = CHINESE[0].by_command(tmp_path)
     with chrome.served(pages) as origin, chrome.opened(chromium, f"{origin}/diagnose.html") as visit:
         page = visit.page
@@ -1056,8 +1057,8 @@ def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, t
 
 
 @pytest.mark.full
-def test_a_text_nested_without_end_is_answered_or_refused(pages: Path, chromium: Browser) -> None:
-    """The stack of WebAssembly is small: the page says a line of each, and answers the next question."""
+def test_a_deeply_nested_text_is_answered_or_rejected(pages: Path, chromium: Browser) -> None:
+    """WebAssembly's stack is small: each has its line, and the next question is answered."""
 
     def nested(depth: int) -> dict[str, str]:
         return {

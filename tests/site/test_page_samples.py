@@ -1,4 +1,4 @@
-"""The samples at the top of the pages on lint and plan are what is printed."""
+"""The samples at the top of the pages on lint and plan are real output."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vllm_runbooks.cli import commands
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_page_on_lint_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sample is the beginning of every line, in order, of what is said about the page's script."""
+def test_the_page_on_lint_shows_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of the sample begins a line of the output for the page's script, in order."""
     page = (ROOT / "docs" / "linting.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash bad\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
     (command, sample) = re.findall(r"```console\n\$ vllm-runbooks (lint serve.sh .*)\n([^`]*?)\n```", page)[0]
@@ -28,7 +28,7 @@ def test_the_page_on_lint_shows_what_is_printed(tmp_path: Path, monkeypatch: pyt
         assert any(real.startswith(shown) for real in printed), line
 
 
-def test_the_page_on_plans_shows_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_plans_shows_real_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sample is the whole answer."""
     page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
     samples = re.findall(r"```console\n\$ vllm-runbooks (plan .*)\n([^`]*?)\n```", page)

@@ -1,4 +1,4 @@
-"""The search of the site: what people type, and the page that has to come first."""
+"""The search of the site: queries, and the page that must be first."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ QUERIES = {
     "rtx 3090": r"gpus/RTX3090\.html",
     "a100": r"gpus/A100-(40|80)GB\.html",
 }
-"""What people type, and the address of the right page; of several alike any is right."""
+"""Queries, and the address of the right page; of several similar ones any is right."""
 LEAST = 18
-"""Queries that the right page has to answer first."""
+"""Queries whose first result must be right."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def addresses(page: Page, query: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_people_type_finds_the_right_page_first(found: Page) -> None:
+def test_queries_find_the_right_page_first(found: Page) -> None:
     """At least eighteen of twenty queries have the right page first, the others have it among the first five."""
     ranked = {query: addresses(found, query) for query in QUERIES}
     first = [query for query, page in QUERIES.items() if ranked[query] and re.fullmatch(page, ranked[query][0])]
@@ -85,7 +85,7 @@ def test_what_people_type_finds_the_right_page_first(found: Page) -> None:
 
 @pytest.mark.slow
 def test_a_name_finds_its_page(found: Page) -> None:
-    """A model, a GPU, an option as it is written, a variable, a command, a page by its heading and Chinese words."""
+    """A model, a GPU, an option, a variable, a command, a page by its heading, Chinese words."""
     expected = {
         "Qwen/Qwen3-8B": "models/Qwen/Qwen3-8B.html",
         "h100": "gpus/H100-80GB.html",
@@ -103,8 +103,8 @@ def test_a_name_finds_its_page(found: Page) -> None:
 
 
 @pytest.mark.slow
-def test_the_search_opens_and_is_used_by_keyboard(found: Page) -> None:
-    """Ctrl-K opens it, arrows go through what it finds, Enter in the field takes the first, Escape closes it."""
+def test_the_search_works_by_keyboard(found: Page) -> None:
+    """Ctrl-K opens it, arrows move, Enter takes the first, Escape closes it."""
     found.keyboard.press("Control+k")
     found.wait_for_selector("#search-window[open]")
     assert found.evaluate("document.activeElement.id") == "search-text"

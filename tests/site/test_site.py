@@ -1,7 +1,7 @@
-"""The site says what the catalog says, loads nothing from elsewhere, and runs nothing that a log holds.
+"""The site matches the catalog, loads no foreign files, and runs nothing from a log.
 
-One site is built for all of these tests, from the shipped catalog, a symptom and a rule whose every text is hostile,
-and a runbook whose executed copy is.
+One site is built for all of these tests, from the shipped catalog, a symptom and a rule with
+hostile text in every field, and a runbook with a hostile executed copy.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def notebook(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 def cell(name: str, source: str, outputs: list[dict[str, Any]], *tags: str) -> dict[str, Any]:
-    """A code cell with what it printed."""
+    """A code cell with its output."""
     meta = {"tags": list(tags)}
     return {
         "cell_type": "code",
@@ -138,7 +138,7 @@ def stripped(executed: dict[str, Any]) -> dict[str, Any]:
 
 
 def hostile_symptom() -> dict[str, Any]:
-    """A symptom that says something hostile wherever its author may write."""
+    """A symptom with hostile text in every field."""
     said = "\n\n".join((*PAYLOADS, *MARKDOWN))
     line = " ".join(PAYLOADS)
     return {
@@ -163,7 +163,7 @@ def hostile_symptom() -> dict[str, Any]:
 
 
 def hostile_rule() -> dict[str, Any]:
-    """A rule that says something hostile wherever its author may write."""
+    """A rule with hostile text in every field."""
     said = "\n\n".join((*PAYLOADS, *MARKDOWN))
     line = " ".join(PAYLOADS)
     asked = {"vllm": line, "gpus": line, "file": line}
@@ -179,7 +179,7 @@ def hostile_rule() -> dict[str, Any]:
 
 
 def hostile_runs() -> list[HistoryEntry]:
-    """Entries of a history that say something hostile wherever somebody else may write."""
+    """History entries with hostile text in every foreign field."""
     return [
         HistoryEntry(
             id=f"{number:012x}", kind=kind, subject=f"hostile on {line}", began="2026-11-21T13:37:18Z", seconds=1.0,
@@ -216,7 +216,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Elements(HTMLParser):
-    """Every element of a page with its attributes, and what stands within its article."""
+    """Every element of a page with its attributes, and the content of its article."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -284,8 +284,8 @@ def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["symptoms/evil.markup.html", "rules/shell.evil-markup.html"])
-def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
-    """What a symptom or a rule says is all there to read, markup included."""
+def test_hostile_texts_are_shown_completely(built: Path, name: str) -> None:
+    """All text of a symptom or rule is visible, including markup."""
     page = "".join(pages(built)[name].text)
     for said in PAYLOADS:
         assert page.count(" ".join(said.split())) >= 8
@@ -301,7 +301,7 @@ def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
 
 @pytest.mark.slow
 def test_nothing_hostile_runs(built: Path) -> None:
-    """With a hostile symptom, rule, run and history on it, no page runs a payload, asks elsewhere or is torn."""
+    """With hostile symptom, rule, run and history, no page runs a payload or requests files."""
     hostile = [name for name in pages(built) if "evil" in name or "hostile" in name]
     found = [*hostile, "index.html", "runs.html", "symptoms/index.html", "rules/index.html", "runbooks/index.html"]
     assert len(hostile) == 3
@@ -401,8 +401,8 @@ def test_every_rule_has_a_page(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
-    """The words that an example names are marked in its script, what `lint` says of them stands below it."""
+def test_the_place_of_an_issue_is_marked(built: Path) -> None:
+    """The example's words are marked in its script, with the message of `lint` below."""
     text = (built / "rules" / "option.removed.html").read_text(encoding="utf-8")
     page = "".join(pages(built)["rules/option.removed.html"].text)
     examples = knowledge.knowledge().rules["option.removed"].examples
@@ -435,7 +435,7 @@ def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
 
 @pytest.mark.slow
 def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
-    """From any symptom the reader can go to any other."""
+    """Every symptom links to all others."""
     page = pages(built)["symptoms/port.in_use.html"]
     hrefs = {attributes.get("href") for tag, attributes in page.all if tag == "a"}
     missing = {f"{name}.html" for name in catalog.load_catalog(()).symptoms} - hrefs - {"port.in_use.html"}
@@ -443,8 +443,8 @@ def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_runbook_says_how_it_was_run(built: Path) -> None:
-    """The page names the case and the verdict, and shows pictures; what was no picture is left out."""
+def test_a_runbook_shows_its_case_and_its_verdict(built: Path) -> None:
+    """And its pictures; invalid ones are left out."""
     page = pages(built)["runbooks/hostile.html"]
     text = " ".join("".join(page.text).split())
     assert "pass Executed on the recorded case a-case." in text
@@ -458,7 +458,7 @@ def test_a_runbook_says_how_it_was_run(built: Path) -> None:
 
 
 def tokens(markdown: str) -> list[Any]:
-    """What MyST, with the site's own settings, reads in a Markdown text."""
+    """The tokens that MyST, with the site's settings, reads in a Markdown text."""
     from markdown_it.renderer import RendererHTML
     from myst_parser.config.main import MdParserConfig
     from myst_parser.parsers.mdit import create_md_parser
@@ -470,8 +470,8 @@ def tokens(markdown: str) -> list[Any]:
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet="`ab_ -.#{}[]()<>|\\\n:=*+1&⟨⟩!$%^~'\""), st.sampled_from(MARKDOWN)))
-def test_prose_is_never_markup(text: str) -> None:
-    """Whatever an author writes is paragraphs of text and of code between backticks, in their words."""
+def test_prose_is_escaped(text: str) -> None:
+    """Any text becomes paragraphs, with code between backticks."""
     seen = tokens(myst.prose(text))
     assert {t.type for t in seen} <= {
         "paragraph_open",
@@ -491,14 +491,14 @@ def test_prose_is_never_markup(text: str) -> None:
 @settings(deadline=None)
 @given(st.one_of(st.text(), st.text(alphabet="`~ \n\ta:")))
 def test_a_log_is_one_literal_block(text: str) -> None:
-    """No line of a log ends the block that it stands in."""
+    """No line of a log ends the block that contains it."""
     assert [t.type for t in tokens(myst.literal(text))] == ["fence"]
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.text(alphabet="`~<>&\"'/ \n\tab:"), st.sampled_from(["", "wrong"]))))
 def test_a_marked_text_is_one_block_and_its_marks(pieces: list[tuple[str, str]]) -> None:
-    """Nothing in a marked text is an element but its marks, and it can be read as it was."""
+    """It contains no element other than its marks, and its text is unchanged."""
     (block,) = tokens(myst.marked(pieces))
     found = Elements(f"<article>{block.content}</article>")
     assert (block.type, block.info) == ("fence", "{raw} html")
@@ -542,8 +542,8 @@ def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
     assert markup.clean_html(once) == once
 
 
-def test_what_the_library_renders_is_kept() -> None:
-    """Tables, badges, bars and the verdict's card pass the cleaning with every element, attribute and property."""
+def test_rendered_output_is_kept() -> None:
+    """Tables, badges, bars and the verdict pass sanitizing with all attributes."""
     from vllm_runbooks.runbooks.notebook import _card
 
     evidence = sources.load("autoglm-3090-video-oom")
@@ -574,8 +574,8 @@ def test_what_the_library_renders_is_kept() -> None:
     assert markup.clean_html(loading) == "<b>x</b>"
 
 
-def test_only_known_kinds_of_output_are_kept() -> None:
-    """Widgets, scripts, LaTeX and the verdict's own type are dropped; a Markdown output becomes text."""
+def test_only_supported_kinds_of_output_are_kept() -> None:
+    """Widgets, scripts, LaTeX and the verdict's own type are dropped; Markdown becomes text."""
     safe = runbook_pages.safe_notebook(stripped(EXECUTED), EXECUTED, "x.ipynb")
     assert set(safe["metadata"]) == {"kernelspec", "language_info"}
     outputs = [output for c in safe["cells"] if c["cell_type"] == "code" for output in c["outputs"]]
@@ -587,13 +587,13 @@ def test_only_known_kinds_of_output_are_kept() -> None:
 
 
 def test_secrets_do_not_reach_the_site() -> None:
-    """Outputs are redacted once more, wherever the executed copy comes from."""
+    """Outputs are redacted again, for any executed copy."""
     secret = "hf_" + "abcdefghijKLMNOPQRST012345"
     ran = notebook(cell("a", "x", [shown(text_html=f"<b>{secret}</b>", text_plain=secret)]), runbook=RUNBOOK)
     assert secret not in json.dumps(runbook_pages.safe_notebook(stripped(ran), ran, "x.ipynb"))
 
 
-def test_an_outdated_copy_is_refused() -> None:
+def test_an_outdated_copy_is_rejected() -> None:
     """A page shows the runbook's own cells; outputs of other code are not passed off as theirs."""
     changed = notebook(cell("a", "other", []), runbook=RUNBOOK)
     with pytest.raises(InputError, match=r"run\.ipynb: cell a differs"):
@@ -611,8 +611,8 @@ def test_malformed_outputs_are_left_out(broken: Any) -> None:
 # Folders
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
-    """A build never replaces what it did not write."""
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+    """A build replaces only its own files."""
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="contains files that are not from a site"):
         site.build(tmp_path)
@@ -620,23 +620,23 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_missing_tools_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra, one line says what to install."""
+    """Without the extra, one line names the package."""
     monkeypatch.setitem(sys.modules, "myst_nb", None)
     said = "myst_nb: is not installed, but is required for the site; run: pip install 'vllm-runbooks[site]'"
     with pytest.raises(InputError, match=re.escape(said)):
         site.build(tmp_path / "out")
 
 
-def test_a_run_without_verdict_is_refused(tmp_path: Path) -> None:
-    """A folder that lacks a runbook's run is refused with the command that makes one."""
+def test_a_missing_run_is_rejected(tmp_path: Path) -> None:
+    """A folder without a runbook's run is rejected with the command that makes one."""
     with pytest.raises(InputError, match=r"contains no run of .*; run `vllm-runbooks check --out"):
         site.build(tmp_path / "out", executed=tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.full
-def test_a_site_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that is gone from the sources is gone from the site; a build that fails leaves the old site as it was."""
+def test_a_site_is_replaced_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A removed page is removed from the site; a failed build leaves the old site."""
     data = tmp_path / "data"
     (data / "runbooks").mkdir(parents=True)
     (data / "catalog").symlink_to(ROOT / "catalog")
@@ -659,7 +659,7 @@ def test_a_site_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 
 def commands(page: str) -> list[tuple[str, str]]:
-    """The commands of a page's console blocks, each with what the page says it prints."""
+    """The commands of a page's console blocks, each with the output on the page."""
     text = (DOCS / page).read_text(encoding="utf-8")
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
@@ -679,7 +679,7 @@ def write_files(page: str, folder: Path) -> None:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one of our commands as a reader would."""
+    """Run one of our commands like a reader."""
     program, *arguments = shlex.split(command)
     assert program == "vllm-runbooks"
     argv = [sys.executable, "-m", "vllm_runbooks", *arguments]
@@ -702,8 +702,8 @@ def assert_prints(printed: str, actual: str) -> None:
 
 
 @pytest.mark.slow
-def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
-    """Every command of the page on authoring prints what the page shows, with the files that it shows."""
+def test_adding_a_symptom_works_as_described(tmp_path: Path) -> None:
+    """Every command of the page on authoring has the output shown, with the files shown."""
     statuses = []
     for command, printed in commands("authoring.md"):
         done = run(command, tmp_path)
@@ -716,7 +716,7 @@ def test_adding_a_symptom_goes_as_described(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("checked", [" --only 'autoglm-*'", pytest.param("", id="everything", marks=pytest.mark.full)])
 def test_the_commands_of_the_guide_work(tmp_path: Path, checked: str) -> None:
-    """The page's commands, on the log of the page on authoring and a copied script, end as is documented.
+    """On the log of the page on authoring and a copied script, with the documented results.
 
     What the page checks whole is checked whole from the wheel (`test_wheel`), and here in part.
     """
@@ -726,17 +726,17 @@ def test_the_commands_of_the_guide_work(tmp_path: Path, checked: str) -> None:
     assert told[2] == "vllm-runbooks check"
     told[2] += checked
     statuses = [run(command, tmp_path).returncode for command in told]
-    # The plan of the page leaves video open, which one card does not bear and pairs do.
+    # The page's plan keeps video, which does not fit on one GPU and fits on pairs.
     assert statuses[:6] == [1, 1, 0, 1, 1, 0]
-    # What is found on this host is its own, and is read in any case.
+    # Findings of this host differ, and are read in any case.
     assert len(statuses) == 8
     assert {*statuses[6:]} <= {0, 1}
     named = re.findall(r"`(vllm-runbooks diagnose autoglm\S+)`", (DOCS / "guide.md").read_text(encoding="utf-8"))
     assert [run(command, tmp_path).returncode for command in named] == [1]
 
 
-def test_the_page_on_reading_knows_every_field_and_word() -> None:
-    """Fields of the document, outcomes, levels, roles and severities stand on the page that explains them."""
+def test_the_page_on_reading_lists_every_field_and_value() -> None:
+    """Fields of the document, outcomes, levels, roles and severities."""
     text = (DOCS / "reading.md").read_text(encoding="utf-8")
     document, facts = text[text.index("## The JSON document") :].split("### Facts")
     assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [
@@ -753,11 +753,11 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
 
 
 @pytest.mark.full
-def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
-    """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed.
+def test_the_shipped_site_builds_in_any_folder(tmp_path: Path) -> None:
+    """The command runs the shipped runbooks, prints the index path, and every runbook passes.
 
-    What is under way is told on standard error, a line for each step. It takes a minute of two idle cores; the limit
-    here is one for hangs.
+    Progress is printed on standard error, a line for each step. It takes a minute of two idle
+    cores; the limit here is one for hangs.
     """
     work = tmp_path / "elsewhere"
     work.mkdir()

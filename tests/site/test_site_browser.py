@@ -70,8 +70,8 @@ def origin(site: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.full)])
-def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, browser: Browser, step: int) -> None:
-    """No error of the console, no refusal of its policy, no request elsewhere, none without an answer, no overflow."""
+def test_every_page_opens_on_a_phone(site: Path, origin: str, browser: Browser, step: int) -> None:
+    """No console error, policy violation, foreign or failed request, or overflow."""
     assert len(pages(site)) > 400
     found = list(pages(site))[::step]
     with opened(browser, f"{origin}/index.html", width=390) as visit:
@@ -112,10 +112,10 @@ def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
         for colour, theme in enumerate(THEMES)
     ],
 )
-def test_a_page_of_each_kind_can_be_read(  # noqa: PLR0917 - a fixture each
+def test_a_page_of_each_kind_is_accessible(  # noqa: PLR0917 - a fixture each
     kind: str, width: int, theme: Theme, origin: str, browser: Browser, tmp_path: Path
 ) -> None:
-    """Axe has nothing serious to say, no text is cut off, nothing scrolls sideways; a picture is kept."""
+    """No serious axe issue, no cut text, no horizontal scrolling; a screenshot is stored."""
     with opened(browser, f"{origin}/{KINDS[kind]}", width=width, theme=theme) as visit:
         visit.page.wait_for_timeout(200)
         shot(visit.page, f"site-{kind}-{width}-{theme}", tmp_path)
@@ -127,14 +127,14 @@ def test_a_page_of_each_kind_can_be_read(  # noqa: PLR0917 - a fixture each
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["start", "symptom", "runbook", "runbook-plan", "runs"])
-def test_a_whole_page_is_kept_in_grey(kind: str, origin: str, browser: Browser, tmp_path: Path) -> None:
-    """What somebody sees who prints it: for looking at, since no program can tell whether it reads well."""
+def test_a_whole_page_is_stored_in_gray(kind: str, origin: str, browser: Browser, tmp_path: Path) -> None:
+    """As printed, for inspection by a person."""
     with opened(browser, f"{origin}/{KINDS[kind]}") as visit:
         assert shot(visit.page, f"site-{kind}-grey", tmp_path, whole=True, grey=True).stat().st_size > 10_000
 
 
 def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None:
-    """Typed into the box, a line of each entrance brings one of its symptoms among the first."""
+    """A line of each entrance, typed into the box, has one of its symptoms in the first results."""
     with opened(browser, f"{origin}/index.html") as visit:
         for entrance in catalog.entrances():
             for line in entrance.lines:
@@ -155,8 +155,8 @@ def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None
         assert visit.troubles() == []
 
 
-def test_the_box_can_be_used_by_keyboard(origin: str, browser: Browser) -> None:
-    """The arrow leads to what it found, and what has the focus can be seen."""
+def test_the_box_works_by_keyboard(origin: str, browser: Browser) -> None:
+    """The arrow leads to the results, and the focus is visible."""
     with opened(browser, f"{origin}/index.html") as visit:
         visit.page.focus("#lookup-text")
         visit.page.keyboard.type("address already in use")
@@ -205,7 +205,7 @@ def test_a_door_opens(origin: str, browser: Browser) -> None:
         doors = visit.page.eval_on_selector_all("a.door", "all => all.map(a => a.href)")
         assert len(doors) == 3
         assert visit.troubles() == []
-    # One after the other in a window of its own: to leave such a page breaks off what it still loads.
+    # In sequence and in a new window: leaving such a page cancels its requests.
     for door in doors:
         with opened(browser, door) as visit:
             assert visit.page.locator("h1").count() == 1
@@ -214,7 +214,7 @@ def test_a_door_opens(origin: str, browser: Browser) -> None:
 
 @pytest.mark.parametrize("name", ["index.html", "symptoms/oom.weights.html", "models/Qwen/Qwen3-8B.html", "plan.html"])
 def test_the_search_opens_on_every_page(name: str, origin: str, browser: Browser) -> None:
-    """Ctrl-K opens the same search everywhere; what it finds leads there from any depth."""
+    """Ctrl-K opens the same search everywhere; its links work from any depth."""
     with opened(browser, f"{origin}/{name}") as visit:
         links = visit.page.eval_on_selector_all(".site-header a", "all => all.map(a => a.textContent)")
         assert links[:4] == ["vllm-runbooks", "Diagnose", "Check", "Plan"]
@@ -228,7 +228,7 @@ def test_the_search_opens_on_every_page(name: str, origin: str, browser: Browser
 
 
 def test_a_list_is_filtered(origin: str, browser: Browser) -> None:
-    """Every word of the field has to be in a row; headings without any go with their rows."""
+    """Every word of the field must be in a row; headings without rows are hidden."""
     with opened(browser, f"{origin}/models/index.html") as visit:
         visit.page.fill(".filter input", "llama 3.3")
         visible = visit.page.eval_on_selector_all(
@@ -255,8 +255,8 @@ def test_a_command_is_copied(origin: str, browser: Browser) -> None:
         assert visit.troubles() == []
 
 
-def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> None:
-    """The report's index and an executed runbook in it: both widths, both themes; the keyboard reaches what scrolls."""
+def test_the_report_of_a_check_is_accessible(browser: Browser, tmp_path: Path) -> None:
+    """Its index and an executed runbook: both widths, both themes, scrolling by keyboard."""
     program = [
         sys.executable,
         "-m",
@@ -290,7 +290,7 @@ def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("with_page", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_one_file_in_a_checkout_is_a_page_a_test_and_an_answer(tmp_path: Path, *, with_page: bool) -> None:
-    """Exactly as docs/authoring.md says: the file that it shows, its test, its diagnosis, its page."""
+    """As in docs/authoring.md: the file, its test, its diagnosis, its page."""
     checkout = tmp_path / "checkout"
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
     for folder in ("lib", "catalog", "runbooks", "docs", "tests"):

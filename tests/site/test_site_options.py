@@ -1,4 +1,4 @@
-"""Pages of options and variables tell what the data of the releases tells, and nothing else."""
+"""Pages of options and variables match the data of the releases."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def pages() -> dict[str, str]:
 
 
 def entry_text(name: str) -> str:
-    """What is said about an option or variable."""
+    """The text about an option or variable."""
     target = option_pages.links()[name]
     text = "\n".join(pages().values())
     return text[text.index(f"({target})=") :].split("\n(", 1)[0]
 
 
 def history(name: str) -> list[tuple[str, str]]:
-    """Releases and what each did, as shown."""
+    """Releases and their changes as shown."""
     lines = re.findall(r"^- \[(.*?)\]\{\.release\} (.*)$", entry_text(name), re.MULTILINE)
     return [(release.replace("\\", ""), said) for release, said in lines]
 
 
 @pytest.mark.parametrize("kind", ["option", "environment"])
 def test_every_name_of_every_release_has_one_entry(kind: str) -> None:
-    """No release knows an option or a variable that is on no page, and none stands there twice."""
+    """Every option and variable of any release is on exactly one page."""
     known = {name for release in options.known_releases() for name in options.load(release).of(kind)}
     entries = option_pages.entries(kind)
     text = "\n".join(pages().values())
@@ -42,8 +42,8 @@ def test_every_name_of_every_release_has_one_entry(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["option", "environment"])
-def test_what_came_and_went_is_told_with_its_release(kind: str) -> None:
-    """The first line of a history is the release that brought it, the last one that of its end."""
+def test_additions_and_removals_have_their_release(kind: str) -> None:
+    """The first line of a history is the addition, the last one the removal."""
     for entry in option_pages.entries(kind)[::7]:
         told = history(entry.name)
         assert (told[0][0], told[0][1][:4]) == (entry.came.release, "came")
@@ -51,16 +51,16 @@ def test_what_came_and_went_is_told_with_its_release(kind: str) -> None:
             assert (told[-1][0], told[-1][1]) == (entry.went.release, "went")
 
 
-def test_what_replaces_an_option_is_told() -> None:
-    """Of an option that is gone its entry names the successor of the rule's table, with a link to it."""
+def test_the_replacement_of_an_option_is_named() -> None:
+    """The entry of a removed option links to the successor in the rule's table."""
     text = entry_text("--guided-decoding-backend")
     assert "gone" in text
     assert f"[`--structured-outputs-config`](#{option_pages.links()['--structured-outputs-config']})" in text
     assert entry_text("--structured-outputs-config").count("gone") == 0
 
 
-def test_changes_are_told_in_words() -> None:
-    """Defaults, choices and spellings say what they were and are; a group's name is no change."""
+def test_changes_are_described_in_words() -> None:
+    """Defaults, choices and spellings with old and new values; a group's name does not count."""
     assert ("0.20.2", "default `0.92`, was `0.9`") in history("--gpu-memory-utilization")
     assert any(said.startswith("choices: also `") for _, said in history("--kv-cache-dtype"))
     assert "CacheConfig" not in " ".join(said for _, said in history("--kv-cache-dtype"))
@@ -75,8 +75,8 @@ def test_releases_are_counted() -> None:
     assert [(release.replace("\\", ""), int(number)) for release, number in rows] == counted
 
 
-def test_every_page_says_which_releases_are_known() -> None:
-    """Dates of coming and going mean something only beside the list of releases that were looked at."""
+def test_every_page_lists_the_known_releases() -> None:
+    """Dates of changes are only meaningful with this list."""
     first, last = options.known_releases()[0], options.known_releases()[-1]
     for name, text in pages().items():
         assert first.replace(".", "\\.") in text, name

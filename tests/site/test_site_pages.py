@@ -1,4 +1,4 @@
-"""Pages of the site that are made of data and of the program: they say what these say, and publish nothing else."""
+"""Generated pages of the site match their data, and publish nothing else."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def symptoms() -> list[Symptom]:
     return list(catalog.load_catalog(()).symptoms.values())
 
 
-# The start page
+# The home page
 
 
-def test_the_start_page_has_a_card_for_each_entrance() -> None:
+def test_the_home_page_has_a_tile_for_each_entrance() -> None:
     """With its words, its first line, its runbook, and the groups of symptoms that it leads to."""
     runbooks = {path.stem for path in ROOT.glob("runbooks/*.ipynb")}
     page = start_page.start(catalog.entrances(), symptoms(), runbooks=runbooks)
@@ -74,8 +74,8 @@ def test_a_door_leads_to_a_page_that_is_there(built: tuple[str, ...]) -> None:
     assert all((ROOT / "docs" / f"{d[2]}.md").is_file() for d in start_page.DOORS.values())
 
 
-def test_an_entrance_cannot_become_markup() -> None:
-    """What an entrance says is text, whatever it says."""
+def test_text_of_an_entrance_is_escaped() -> None:
+    """Any text."""
     said = "</div>\n:::\n```{raw} html\n<script>x</script>\n```"
     card = start_page.start([Entrance("a", said, said, (said,), commands=(said,))], [], runbooks=()).split(
         "\n## What do you see?"
@@ -99,8 +99,8 @@ def index_of(*listed: Symptom) -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_search_knows_every_symptom() -> None:
-    """Its index is a script of the site that holds JSON alone, with no sign that could end a script in a page."""
+def test_the_search_contains_every_symptom() -> None:
+    """Its index is a script with JSON only, and without `</script>`."""
     listed = [*symptoms(), replace(symptoms()[0], id="a.b", title="</script><script>x</script>\u2028")]
     entries = index_of(*listed)
 
@@ -110,7 +110,7 @@ def test_the_search_knows_every_symptom() -> None:
     assert sum("lines" in entry for entry in entries) > 0.95 * len(printed)
 
 
-def test_the_search_knows_what_people_see_and_other_languages() -> None:
+def test_the_search_contains_observations_and_other_languages() -> None:
     """A symptom has the words of the entrances that lead to it, and its title in each language."""
     entries = {entry["names"][0]: entry for entry in index_of(*symptoms())}
 
@@ -121,7 +121,7 @@ def test_the_search_knows_what_people_see_and_other_languages() -> None:
 
 
 def test_every_page_has_the_same_header() -> None:
-    """Sphinx's template and a page in the browser have the same links, and each says where the reader is."""
+    """Sphinx pages and browser pages have the same links, with the current one marked."""
     template, page = header.template_header(), header.header(str, lambda _: "")
     links = re.findall(r'href="([^"]+)"', page)
 
@@ -133,7 +133,7 @@ def test_every_page_has_the_same_header() -> None:
 
 @pytest.mark.parametrize("name", ["oom.multimodal_encoder", "port.in_use", "kv.no_blocks"])
 def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
-    """The title begins with what is printed, and leads to a diagnosis; the example begins with its summary."""
+    """The title begins with the message, and links to a diagnosis; the example has its summary."""
     symptom = catalog.load_catalog(()).symptoms[name]
     page = symptom_pages.symptom_page(symptom, card=symptom_pages.example_card(symptom))
     head = yaml.YAML(typ="safe").load(page.split("---\n")[1])
@@ -158,7 +158,7 @@ def test_an_example_without_that_cause_has_no_summary() -> None:
 
 @pytest.mark.slow
 def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
-    """The lists lead to a page of each, common ones first; a page says where its figures come from."""
+    """The lists link to each page, common ones first; every figure has its source."""
     specs = catalog.specs()
     pages = spec_pages.sources(specs)
 
@@ -175,7 +175,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
         assert sorted(links) == sorted(names)
 
 
-def test_what_no_source_says_is_unknown() -> None:
+def test_a_fact_without_a_source_is_unknown() -> None:
     """Shown as unknown, never as a number or left empty."""
     gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.peer_to_peer is None)
     row = r'<th scope="row">Peer-to-peer access</th><td class="unknown">unknown</td>'
@@ -183,7 +183,7 @@ def test_what_no_source_says_is_unknown() -> None:
     assert re.search(row, spec_pages.gpu_page(gpu, {}))
 
 
-def test_what_fits_is_what_the_planner_says() -> None:
+def test_fitting_gpus_match_the_planner() -> None:
     """The fewest GPUs are those of `plan MODEL --gpus`, and one step fewer is too small."""
     fit = model_fits.fewest("meta-llama/Llama-3.3-70B-Instruct", "H100-80GB")
 
@@ -199,8 +199,8 @@ def test_what_fits_is_what_the_planner_says() -> None:
     assert model_fits.fewest("BAAI/bge-m3", "H200").reason
 
 
-def test_a_model_page_has_a_linted_command_and_the_way_to_the_planner() -> None:
-    """The card names the GPUs and the command; each row leads to the same question in the browser."""
+def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
+    """The tile has GPUs and command; each row links to the same question in the browser."""
     specs, name = catalog.specs(), "meta-llama/Llama-3.3-70B-Instruct"
     page = spec_pages.model_page(specs.file(name), specs.models[name])
 
@@ -235,7 +235,7 @@ def test_a_table_of_facts_is_one_block_of_text(rows: list[tuple[str, str | None]
 
 
 def test_every_public_name_is_described() -> None:
-    """With its signature and its docstring, on the page of the package or of its module."""
+    """With signature and docstring, on the page of the package or module."""
     pages = reference_pages.api_sources()
 
     for name in vllm_runbooks.__all__:
@@ -249,7 +249,7 @@ def test_every_public_name_is_described() -> None:
 
 
 def test_a_signature_is_python() -> None:
-    """As it could be written, in lines that fit."""
+    """Valid Python in lines that fit."""
 
     def call(a: int, *, b: str | None = None, c: tuple[str, ...] = ("x" * 30, "y" * 30)) -> dict[str, int]:
         raise NotImplementedError
@@ -297,7 +297,7 @@ def entry(**told: object) -> HistoryEntry:
         "results": {"root_cause": {"symptom": own}, "facts": {"model": own}},
         "environment": {"host": "alice-laptop"},
     }  # fmt: skip
-    return HistoryEntry(**{**whole, **told})  # type: ignore[arg-type] # each is what the record asks for
+    return HistoryEntry(**{**whole, **told})  # type: ignore[arg-type] # each has the type of its field
 
 
 def page_of(*entries: HistoryEntry) -> str:
@@ -307,7 +307,7 @@ def page_of(*entries: HistoryEntry) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_private_is_published(kind: str) -> None:
-    """No path, address, host, command, parameter, reason or secret of an entry, whatever kind it is of."""
+    """No path, address, host, command, parameter, reason or secret of any kind of entry."""
     page = page_of(entry(kind=kind), entry(kind=kind, subject=f"{SECRET} /srv/alice"))
 
     assert not [word for word in ("alice", "10.0.0.7", SECRET, "/home", "/srv", "8000") if word in page]
@@ -330,8 +330,8 @@ def test_names_of_the_project_are_published() -> None:
     assert page.index("mark-fail") < page.index("mark-pass")
 
 
-def test_subjects_without_a_name_stay_apart() -> None:
-    """A server that fails is not told as the past of one that is well, though neither is named."""
+def test_unnamed_subjects_stay_separate() -> None:
+    """A failing server is not the past of a healthy one."""
     page = page_of(
         entry(kind="probe", subject="http://a:8000", verdict=Verdict.PASS),
         entry(kind="probe", subject="http://b:8000", verdict=Verdict.FAIL),
@@ -343,8 +343,8 @@ def test_subjects_without_a_name_stay_apart() -> None:
     assert "(2 of 2 with unknown names)" in page
 
 
-def test_what_has_not_ended_is_left_out() -> None:
-    """An entry without verdict is none, and a turn of the schedule is no result."""
+def test_open_entries_are_left_out() -> None:
+    """An entry without a verdict is not a result, nor is a wake-up of the schedule."""
     assert "No entries yet" in page_of(entry(verdict=None), entry(kind="wake"))
 
 

@@ -1,6 +1,6 @@
 """What every peer is handed: the cases, each model's configuration and the headers of its checkpoint.
 
-The model hub is not asked for anything. Headers are made from the configuration: transformers builds the model on the
+The model hub is not contacted. Headers are made from the configuration: transformers builds the model on the
 `meta` device, without weights, and its parameters are listed as a safetensors file lists them. Runs in the peers'
 environment.
 """
@@ -22,14 +22,14 @@ FITS, DOES_NOT_FIT, DOES_NOT_SAY = "fits", "does not fit", "does not say"
 
 Case = Mapping[str, Any]
 Said = Mapping[str, Any]
-"""What a peer says of a case; what it does not name, it does not say."""
+"""The answer of a peer to a case; missing fields are unanswered."""
 
 _MXFP4_BLOCK = 32
 """Values that share one scale."""
 
 
 def cases() -> list[Case]:
-    """The starts, in the order of the table."""
+    """The launches in the order of the table."""
     found: list[Case] = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))["cases"]
     return found
 
@@ -104,7 +104,7 @@ def checkpoint_bytes(name: str) -> int:
 
 
 def whole(case: Case, gib: float) -> dict[str, float]:
-    """What a peer says of a model that it does not spread over cards."""
+    """The answer of a peer about a model that it does not distribute over GPUs."""
     return {"weights_gib" if case["tensor_parallel_size"] == 1 else "model_gib": gib}
 
 

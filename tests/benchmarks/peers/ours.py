@@ -1,9 +1,9 @@
-"""This project's own planner on the same starts: writes `ours.json`.
+"""This project's own planner on the same launches: writes `ours.json`.
 
     python tests/benchmarks/peers/ours.py
 
-It is handed the configuration, the card's printed memory and what the command gives. Batches and requests, which the
-peers are handed, it finds out itself wherever the release decides them. Nothing is corrected by earlier logs.
+Its input is the configuration, the GPU's printed memory and the command. Unlike the peers it derives
+batches and requests from the release if the command lacks them. Nothing is calibrated by logs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from vllm_runbooks.plan.terms import GIB, Band
 HERE = Path(__file__).resolve().parent
 PEER = "vllm-runbooks"
 _CARDS = {"24 GB card": "RTX3090", "16 GB card": "RTX5080", "RTX 3090": "RTX3090"}
-"""Cards of the catalog that stand for those that a log names otherwise or not; their memory is the printed one."""
+"""GPUs of the catalog for those that a log names differently or not; memory is the printed one."""
 _FABRIC = {"P3": "nvlink", "P4": "nvlink", "P5": "nvlink"}
-"""Where the machine is known: servers of H100 and A100."""
+"""Launches on a known machine: servers of H100 and A100."""
 _GIVEN: Mapping[str, Mapping[str, Any]] = {
     "S2": {"enforce_eager": True},
     "S7": {"limit_mm_per_prompt": {"image": 10}, "mm_encoder_tp_mode": "data"},
@@ -35,7 +35,7 @@ _GIVEN: Mapping[str, Mapping[str, Any]] = {
     "P4": {"max_num_batched_tokens": 8192, "max_num_seqs": 2, "dtype": "float16", "trust_remote_code": True},
     "P5": {"max_num_batched_tokens": 16384, "max_num_seqs": 64, "limit_mm_per_prompt": {"image": 50, "video": 2}},
 }
-"""What the command gives beside the columns of the cases."""
+"""Options of the command in addition to the columns of the cases."""
 _ENVIRONMENT = {"P5": {"VLLM_USE_V1": "0"}}
 _RELEASES = {"0.8.0rc3.dev5": "0.8.0"}
 _VERDICTS = {True: "fits", False: "does not fit", None: "does not say"}
@@ -100,7 +100,7 @@ def _row(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows() -> list[dict[str, Any]]:
-    """A row for every start, like those of the peers."""
+    """A row for every launch, in the format of the peers."""
     cases = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))["cases"]
     return [_row(case) for case in cases]
 

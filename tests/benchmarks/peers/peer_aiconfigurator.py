@@ -10,9 +10,9 @@ from pathlib import Path
 from material import DOES_NOT_FIT, FITS, GIB, Case, Said, config, folder, report
 
 _SYSTEMS = {"H100-80GB": "h100_sxm", "A100-80GB": "a100_sxm", "A100-40GB": "a100_sxm"}
-"""Its own description of the card."""
+"""Its own description of the GPU."""
 _OTHER = "a100_sxm"
-"""Stands for the cards that it does not describe, those of desktops among them, with their own size."""
+"""Replaces GPUs that it does not describe, with their own memory."""
 
 
 def _judge(case: Case, parent: Path) -> Said:

@@ -1,4 +1,4 @@
-"""gpustack: what its scheduler claims for a model, against the share of the cards that it would give."""
+"""gpustack: memory claimed by its scheduler for a model, compared with its share of the GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from material import DOES_NOT_FIT, DOES_NOT_SAY, FITS, GIB, Case, Said, checkpoi
 def _judge(case: Case) -> Said:
     policies: Any = import_module("gpustack.policies.utils")
     models: Any = import_module("gpustack.schemas.models")
-    # The size of a repository's weights comes from the hub alone.
+    # The hub alone has the size of a repository's weights.
     policies.get_model_weight_size = lambda *_: checkpoint_bytes(case["config"])
     model = models.Model(name="case", source=models.SourceEnum.HUGGING_FACE, huggingface_repo_id="case", replicas=1)
     claim = asyncio.run(policies.estimate_model_vram(model)) / GIB

@@ -1,4 +1,4 @@
-"""hf-mem: its whole run, with the hub's answers replaced by the configuration and the checkpoint's header."""
+"""hf-mem: a whole run, with configuration and checkpoint header in place of the hub."""
 
 from __future__ import annotations
 

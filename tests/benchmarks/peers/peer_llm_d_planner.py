@@ -1,4 +1,4 @@
-"""llm-d-planner: the functions behind its capacity calculation, with a local folder as the model."""
+"""llm-d-planner: the functions of its capacity calculation, with a local model folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 16
 
 
 class _Plain:
-    """A configuration as a record of its fields, for a model that `AutoConfig` reads and the planner cannot."""
+    """A configuration as a record, for a model that `AutoConfig` reads and the planner cannot."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         for key, value in fields.items():
@@ -25,7 +25,7 @@ def _judge(case: Case, parent: Path) -> Said:
     planner: Any = import_module("planner.capacity_planner")
     name = case["config"]
     model = str(folder(name, parent))
-    # Counts of a repository's parameters come from the hub alone.
+    # The hub alone has the parameter counts of a repository.
     planner.get_safetensors_metadata_from_hf = lambda *_: SimpleNamespace(parameter_count=parameters(name))
     read = planner.get_model_config_from_hf(model)
     note = None

@@ -1,4 +1,4 @@
-"""ml-memguard: its check before a server is started, with the card's memory and the model's sizes handed over."""
+"""ml-memguard: its check before a launch, with given GPU memory and model sizes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _judge(case: Case) -> Said:
     share = case["gpu_memory_utilization"]
     given = case["gpu_total_gib"] * _MIB_PER_GIB * cards
     guard_module.get_available_memory_mb = lambda *_: given
-    # Its own share stands where vLLM's would, so that both have the same memory to spend.
+    # Its own share replaces vLLM's, so that both have the same memory.
     guard = guard_module.MemoryGuard(safety_ratio=share or 0.9, enable_calibration=False, enable_bandit=False)
     guard.platform.swap_available_mb = 0
     counts = parameters(case["config"])
-    # Bytes of mxfp4 hold two values each, scales apart.
+    # Bytes of mxfp4 contain two values each, without scales.
     packed = counts.get("U8", 0) * 32 // 17
     said = guard.preflight_inference(
         model_params=counts["BF16"] + packed,

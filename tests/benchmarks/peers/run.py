@@ -1,12 +1,12 @@
 """Ask every peer about every case, record the answers, and write the tables of docs/peers.md.
 
-    python tests/benchmarks/peers/run.py --venv-python PATH   asks the peers installed beside PATH, writes rows.json
+    python tests/benchmarks/peers/run.py --venv-python PATH   asks the peers installed with PATH, writes rows.json
     python tests/benchmarks/peers/run.py --tables             prints the tables of docs/peers.md
     python tests/benchmarks/peers/run.py --docs               writes them into the page
     python tests/benchmarks/peers/run.py --figures            prints every figure of every launch
 
-The environment needs the packages of `requirements.txt`. Nothing is downloaded: the hub is switched off. Rows of this
-project's own planner may lie in `ours.json`, as a list of rows like those of `rows.json`; they become the first column.
+The environment needs the packages of `requirements.txt`. Nothing is downloaded: the hub is offline. Rows of this
+project's own planner in `ours.json`, in the format of `rows.json`, become the first column.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
-from pages import write_between  # noqa: E402 - a script finds what lies beside it alone
+from pages import write_between  # noqa: E402 - a script only finds modules in its folder
 
 PAGE = HERE.parents[2] / "docs" / "peers.md"
 PEERS = (
@@ -43,7 +43,7 @@ Case = Mapping[str, Any]
 
 
 def ask(python: str) -> list[Row]:
-    """The rows of all peers, each asked by its own script."""
+    """The rows of all peers, each from its own script."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     rows: list[Row] = []
     for peer in PEERS:
@@ -54,7 +54,7 @@ def ask(python: str) -> list[Row]:
 
 
 def recorded() -> list[Row]:
-    """What is recorded, our own rows first."""
+    """The records, our own rows first."""
     ours = HERE / "ours.json"
     own: list[Row] = json.loads(ours.read_text(encoding="utf-8")) if ours.exists() else []
     rows: list[Row] = json.loads((HERE / "rows.json").read_text(encoding="utf-8"))["rows"]
@@ -80,7 +80,7 @@ def _one_request(case: Case) -> float | None:
 
 
 def printed(case: Case, figure: str) -> list[float]:
-    """What the start printed of a figure, in every meaning that it has."""
+    """The printed values of a figure, for each of its meanings."""
     if figure == "request_gib":
         found = [_one_request(case)]
     elif figure == "kv_tokens":
@@ -91,7 +91,7 @@ def printed(case: Case, figure: str) -> list[float]:
 
 
 def error(row: Row, case: Case, figure: str) -> float | None:
-    """By how much of the printed figure a peer is off, the nearer meaning taken; None: one of the two is not known."""
+    """The relative error of a peer for the closest printed value; None if one is missing."""
     said, real = row.get(figure), printed(case, figure)
     if said is None or not real:
         return None
@@ -244,7 +244,7 @@ def _joined(*groups: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--venv-python", help="the interpreter that the peers are installed for")
