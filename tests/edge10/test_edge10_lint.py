@@ -435,9 +435,9 @@ def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.C
     assert status == 1
     assert "error[edge10.remap-dies]: LM_die_remap is not a valid die order" in out
     assert f"--> {wrong_one}:9:21\n" in out
-    assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning, checked for edge10-1.1.7;" in out
+    assert f"{wrong_one}: compile-llm Found 1 error and 1 warning, checked for edge10-1.1.7;" in " ".join(out.split())
     status, out, _ = run(capsys, "edge10", "lint", right)
-    assert (status, out.splitlines()[-1][:17]) == (0, "No problems found")
+    assert (status, "\nNo problems found" in out) == (0, True)
 
 
 def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
