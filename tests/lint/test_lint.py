@@ -1442,3 +1442,11 @@ def test_a_wrong_value_next_to_a_placeholder_is_an_error() -> None:
     linted = checking.lint_text(text, name="deployment.yaml", vllm="0.11.0")
 
     assert [issue.rule for issue in linted.issues] == ["option.wrong-type"]
+
+
+def test_a_suggestion_ends_with_one_sign() -> None:
+    """A message that ends with a question has no full stop behind it, in either language."""
+    text = "# vllm-runbooks: ignore[option.unknwn]\nvllm serve m --host ::1\n"
+    for lang, end in ((None, "; did you mean option.unknown?"), ("zh", "?")):
+        (issue,) = checking.lint_text(text, lang=lang).issues
+        assert issue.message.endswith(end)
