@@ -438,7 +438,7 @@ def test_what_is_said_of_a_command_is_packed_as_it_is_said(here: Path, capsys: p
 
     linted = run(capsys, "lint", "command.txt", "--vllm", "0.16.0", "--gpus", "8xRTX3090")[1]
 
-    assert "Every user of the host can read the value of --api-key on the command line" in linted
+    assert "Every user of the host can read the value of --api-key on the command line" in " ".join(linted.split())
     assert held["lint.txt"].decode() == linted
     assert json.loads(held[MANIFEST])["hidden"] == {"key": 1}
     assert b"s3cr3tvalue99" not in b"".join(held.values())
