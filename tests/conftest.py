@@ -50,8 +50,8 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No host setting and no earlier test affects a test; a test run shares the index cache."""
-    for name in [n for n in os.environ if n.startswith("VLLM_")]:
+    """No setting of the host reaches a test, nor what another test has told; one test run shares the index's cache."""
+    for name in [n for n in os.environ if n.startswith("VLLM_") or n == "COLUMNS"]:
         monkeypatch.delenv(name)
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))

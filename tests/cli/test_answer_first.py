@@ -392,7 +392,7 @@ def test_the_history_begins_with_its_failures() -> None:
     ]
     for some, about in (
         (entries, "3 of 4 runs failed (2 fail, 1 error)"),
-        (entries[:1], "1 of 1 run failed (1 fail)"),
+        (entries[:1], "1 of 1 run failed"),
         (entries[1:2], "1 run: 1 pass"),
     ):
         assert history_render.summary_of(some).about == (about,)

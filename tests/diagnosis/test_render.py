@@ -273,7 +273,7 @@ def test_the_whole_text() -> None:
         " across models or releases)\n"
         "  concurrency  11.99x\n"
         "\n"
-        "Known lines not shown: 1 notice that another process ended, 2 harmless lines, 3 other.\n"
+        "Not shown: 1 notice that another process ended, 2 known harmless lines and 3 other.\n"
     )
     assert answers.text(answer) == expected.format(marks="lint ✓  plan \u2013  vLLM \u2013")
 
@@ -493,15 +493,15 @@ def test_a_launch_in_progress_has_one_line(last: tuple[str | None, ...], more: d
 def test_omissions_are_counted_by_kind() -> None:
     """With singulars, without zeros; an unknown kind has its own name."""
     one = dict.fromkeys(("benign", "earlier_start", "consequence", "wrapper", "odd"), 1)
-    left = "Known lines not shown: "
+    left = "Not shown: "
 
     assert answers.text(made(hidden=one)).endswith(
-        f"{left}1 harmless line, 1 earlier launch, 1 line of a rank that waits for or lost another rank, "
-        "1 notice that another process ended, 1 odd.\n"
+        f"{left}1 known harmless line, 1 earlier launch, 1 line of a rank that waits for or lost another rank, "
+        "1 notice that another process ended and 1 odd.\n"
     )
     assert answers.others(made(hidden={**dict.fromkeys(one, 2), "benign": 0})).plain == (
-        f"No other findings. {left}0 harmless lines, 2 earlier launches, "
-        "2 lines of ranks that wait for or lost other ranks, 2 notices that other processes ended, 2 odd."
+        f"No other findings. {left}0 known harmless lines, 2 earlier launches, "
+        "2 lines of ranks that wait for or lost other ranks, 2 notices that other processes ended and 2 odd."
     )
     assert "left out" not in answers.text(made(hidden={}))
 
@@ -545,7 +545,7 @@ def test_a_fix_has_its_changes_and_its_command() -> None:
     )  # fmt: skip
 
     assert answers.remedies(answer).plain == f"Do first. Compare.\n\n{ways}\n\nNOTES\n  One.\n  Two."
-    assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nKnown lines" in answers.text(answer)
+    assert f"{ways}\n\nNOTES\n  One.\n  Two.\n\nNot shown: " in answers.text(answer)
     page = answers.remedies(answer).html
     assert re.findall("<code[^>]*>(.*?)</code>", page, re.DOTALL) == [
         "option sizes = [1, &quot;ü&quot;]", "option eager = true", "option name = x y", "vllm \\\n  serve",
@@ -628,12 +628,12 @@ def test_other_findings_are_a_table_in_color() -> None:
 
     assert shown.plain == (
         "  fatal: fatal (line 7)\n    The GPU was full.\n  degraded: degraded (line 7)\n    The GPU was full.\n"
-        "  hint: hint (line 7)\n    The GPU was full.\nKnown lines not shown: 1 harmless line."
+        "  hint: hint (line 7)\n    The GPU was full.\nNot shown: 1 known harmless line."
     )
     assert re.findall("background:([^;]*);", shown.html) == [elements.RED, elements.AMBER, elements.BLUE]
     assert cells_of(shown.html)[:2] == ["", "finding"]
     assert cells_of(shown.html)[3] == "<b>fatal</b><br>The GPU was full."
-    assert said_in(shown.html).endswith("Known lines not shown: 1 harmless line.")
+    assert said_in(shown.html).endswith("Not shown: 1 known harmless line.")
     assert f"ALSO FOUND\n{shown.plain.rpartition(chr(10))[0]}\n\n" in answers.text(answer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -291,3 +292,35 @@ def test_certainty_has_dots_and_a_word() -> None:
         Level.PROBABLE: "●●○ probable",
         Level.POSSIBLE: "●○○ possible",
     }
+
+
+def test_logs_of_different_launches_are_diagnosed_one_by_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A folder with a failed launch and another server's healthy log has two answers; JSON says so in a note."""
+    for name in ("autoglm-3090-video-oom", "tiny-cpu-served"):
+        (tmp_path / f"{name}.log").write_bytes((folders.cases_dir() / name / "startup.log").read_bytes())
+
+    status, out, _ = run(capsys, "diagnose", str(tmp_path))
+
+    assert status == 1
+    lines = out.splitlines()
+    assert lines[0] == "2 logs of different launches, each diagnosed by itself:"
+    states = [line for line in lines if line.startswith(("FAILED ", "RUNNING ", "READY "))]
+    assert [state.split()[:2] for state in states] == [
+        ["FAILED", "autoglm-3090-video-oom.log"], ["RUNNING", "tiny-cpu-served.log"],
+    ]  # fmt: skip
+    assert " tiny " not in states[0]
+    document = json.loads(run(capsys, "diagnose", str(tmp_path), "--format", "json")[1])
+    assert "The logs are of different launches; diagnose each by itself." in document["notes"]
+
+
+def test_logs_of_two_nodes_are_one_launch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The second node prints no model; both logs have one answer."""
+    for name in ("node0.log", "node1.log"):
+        (tmp_path / name).write_bytes((folders.cases_dir() / "two-nodes-served" / name).read_bytes())
+
+    _, out, _ = run(capsys, "diagnose", str(tmp_path))
+
+    assert "different launches" not in out
+    assert out.startswith("RUNNING  node0.log, node1.log ")

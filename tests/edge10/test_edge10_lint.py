@@ -435,9 +435,9 @@ def test_the_command_lists_issues_and_the_kind_of_each_script(capsys: pytest.Cap
     assert status == 1
     assert "error[edge10.remap-dies]: LM_die_remap is not a valid die order" in out
     assert f"--> {wrong_one}:9:21\n" in out
-    assert f"{wrong_one}: compile-llm\nFound 1 error and 1 warning, checked for edge10-1.1.7;" in out
+    assert f"{wrong_one}: compile-llm Found 1 error and 1 warning, checked for edge10-1.1.7;" in " ".join(out.split())
     status, out, _ = run(capsys, "edge10", "lint", right)
-    assert (status, out.splitlines()[-1][:17]) == (0, "No problems found")
+    assert (status, "\nNo problems found" in out) == (0, True)
 
 
 def test_other_scripts_are_reported_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -446,7 +446,7 @@ def test_other_scripts_are_reported_as_such(tmp_path: Path, capsys: pytest.Captu
     path.write_text("print('hello')\n")
 
     status, out, _ = run(capsys, "edge10", "lint", str(path))
-    assert (status, "no toolchain step recognized" in out) == (1, True)
+    assert (status, "no toolchain step recognised" in " ".join(out.split())) == (1, True)
     status, out, err = run(capsys, "edge10", "lint", str(path), "--format", "json")
     assert (status, json.loads(out)["steps"], "no toolchain step" in err) == (1, [], True)
 

@@ -1000,7 +1000,7 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
     with history.opened(say=told) as kept_:
         failed = kept_.add("run", "c on d", Verdict.FAIL, "it differs", inputs={}, results={}, seconds=1.0)
     listed = printed(capsys, "history").splitlines()
-    assert listed[0] == "FAILED   1 of 4 runs failed (1 fail)"
+    assert listed[0] == "FAILED   1 of 4 runs failed"
     assert listed[-1] == f"  Next  vllm-runbooks show {failed}"
 
 

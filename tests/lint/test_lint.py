@@ -1385,3 +1385,66 @@ def test_an_issue_always_has_a_message() -> None:
     linted = checking.lint_text('vllm serve Qwen/Qwen3-8B --port "${PORT:?}"\n')
 
     assert [issue.message for issue in linted.issues] == ["Server port open to everyone without an API key."]
+
+
+TEMPLATES = {
+    "launch.sh": """\
+#!/bin/bash
+set -eu
+export VLLM_LOGGING_LEVEL=${vllm.log_level}
+vllm serve {{ .Values.model }} ${vllm.*} --host ::1 --port @PORT@ --max-num-seqs ${vllm.max_num_seqs} \\
+  --dtype ${vllm.dtype} --tensor-parallel-size={{ .Values.tp }} --gpu-memory-utilization %UTILIZATION%
+""",
+    "deployment.yaml": """\
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:${TAG}
+        command: ["vllm", "serve"]
+        args:
+        - "${MODEL}"
+        - --host=::1
+        - --tensor-parallel-size=${TP}
+        - --dtype
+        - ${vllm.dtype}
+        - ${EXTRA_ARGS}
+        env:
+        - name: VLLM_LOGGING_LEVEL
+          value: ${LEVEL}
+""",
+    "compose.yaml": """\
+services:
+  vllm:
+    image: vllm/vllm-openai
+    command: --model ${MODEL} --host ::1 --dtype ${DTYPE} --tensor-parallel-size {{ tp }} --seed ${vllm.seed}
+""",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_placeholder_of_a_template_is_an_unknown_value(name: str) -> None:
+    """envsubst, Akamas, Helm and sed templates: the launch is found, and no placeholder is an error."""
+    linted = checking.lint_text(TEMPLATES[name], name=name, vllm="0.11.0")
+
+    assert [issue.message for issue in linted.issues] == []
+    assert [(launch.model, launch.flags.get("dtype")) for launch in linted.deployments] == [(None, None)]
+
+
+def test_a_wrong_value_next_to_a_placeholder_is_an_error() -> None:
+    """Only the placeholder is unknown."""
+    text = TEMPLATES["deployment.yaml"].replace("--tensor-parallel-size=${TP}", "--tensor-parallel-size=two")
+    linted = checking.lint_text(text, name="deployment.yaml", vllm="0.11.0")
+
+    assert [issue.rule for issue in linted.issues] == ["option.wrong-type"]
+
+
+def test_a_suggestion_ends_with_one_sign() -> None:
+    """A message that ends with a question has no full stop behind it, in either language."""
+    text = "# vllm-runbooks: ignore[option.unknwn]\nvllm serve m --host ::1\n"
+    for lang, end in ((None, "; did you mean option.unknown?"), ("zh", "?")):
+        (issue,) = checking.lint_text(text, lang=lang).issues
+        assert issue.message.endswith(end)

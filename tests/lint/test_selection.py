@@ -247,8 +247,15 @@ def test_each_file_has_its_own_settings(capsys: pytest.CaptureFixture[str], fold
     assert run(capsys, lax, usual)[:2] == (1, [*RULES[2:], *RULES[1:]])
 
 
-def test_options_on_the_command_line_override_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """An unknown release or GPU in the settings is then ignored."""
+def test_the_header_of_pyproject_is_accepted_in_our_own_file(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """`[tool.vllm-runbooks]`, copied into .vllm-runbooks.toml, applies as without it."""
+    (folder / ".vllm-runbooks.toml").write_text('[tool.vllm-runbooks]\nvllm = "0.19.0"\n')
+    cli.run(["lint", str(folder / "deploy" / "run.sh")])
+    assert "vLLM 0.19.0 (settings:" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_the_command_line_has_is_not_read_from_settings(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    """An unknown release or GPU in a file does not matter then."""
     (folder / ".vllm-runbooks.toml").write_text('vllm = "abc"\ngpus = "nosuch"\n')
     script = folder / "deploy" / "run.sh"
     assert cli.run(["lint", "--vllm", "0.19.0", "--gpus", "8xA100-80GB", str(script)]) == 1

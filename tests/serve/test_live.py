@@ -106,7 +106,7 @@ def test_a_stopped_rank_and_a_slow_launch_are_distinguished_in_every_phase(tmp_p
             began = time.monotonic()
             try:
                 assert provoke.until(process, partial(_is_told, said, "stopped by a signal", number))
-                lines = said.read_text().splitlines()
+                lines = _unwrapped(said).splitlines()
                 place = max(at for at, each in enumerate(lines) if "stopped by a signal" in each)
                 line, took = lines[place], time.monotonic() - began
                 # A phase may end before the signal arrives on a fast machine: the next one is then
@@ -130,7 +130,12 @@ def test_a_stopped_rank_and_a_slow_launch_are_distinguished_in_every_phase(tmp_p
 
 
 def _is_told(said: Path, words: str, times: int) -> bool:
-    return said.read_text().count(words) >= times
+    return _unwrapped(said).count(words) >= times
+
+
+def _unwrapped(said: Path) -> str:
+    """What the supervisor said, each message in one line."""
+    return said.read_text().replace("\n  ", " ")
 
 
 def _run(notebook: str, out: Path, **given: object) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.symptoms import Catalog
     from vllm_runbooks.core.evidence import Evidence
     from vllm_runbooks.core.records import Answer
+    from vllm_runbooks.core.views.styled import TextBlock
 
 
 @click.command(
@@ -96,10 +97,9 @@ def diagnose(
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog
     from vllm_runbooks.core.display import to_json
-    from vllm_runbooks.core.views.styled import BLANK
+    from vllm_runbooks.core.views.styled import BLANK, SentenceLines
     from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.diagnosis import diagnosing
-    from vllm_runbooks.diagnosis.render import answers as render_answers
     from vllm_runbooks.diagnosis.render import summaries
     from vllm_runbooks.reading import sources
 
@@ -125,25 +125,49 @@ def diagnose(
         if command is not None:
             evidence = replace(evidence, command=_command(command))
         answer = diagnosing.diagnose(evidence, start=start, catalog=shelf, policy=policy or "", gpus=gpus)
+    answers: tuple[Answer, ...] = ()
+    if evidence is not None and start is None:
+        answers = diagnosing.different_launches(evidence, answer, catalog=shelf, policy=policy or "", gpus=gpus)
     if form == "json":
-        output.write_json(to_json(answer))
+        output.write_json(to_json(_noted(answer) if answers else answer))
     else:
         is_file = not follow and "-" not in (*logs, command)
         again = "" if explain else terminal.again("--explain", is_repeatable=is_file)
         pack = terminal.command_line("pack", *logs) if logs and is_file else ""
         has_command = bool(evidence is not None and evidence.command)
-        summary = summaries.summarize(
-            answer, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again
-        )
-        details = [BLANK, *render_answers.details(answer)] if explain else []
-        terminal.show([*summary_view(summary), *details])
-        if explain and answer.plan is not None and answer.plan.terms:
-            from vllm_runbooks.core.views.styled import Line
-            from vllm_runbooks.plan.render import plans as render_plans
+        if answers:
+            say = languages.Wording(answer.lang)
+            text = say("{count} logs of different launches, each diagnosed by itself:", count=len(answers))
+            terminal.show([SentenceLines(text, ""), BLANK])
+        for number, one in enumerate(answers or [answer]):
+            summary = summaries.summarize(
+                one, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again
+            )
+            terminal.show([*([BLANK] if number else []), *summary_view(summary), *(_details(one) if explain else [])])
+    return int(not all(one.outcome.is_healthy for one in answers or [answer]))
 
-            mark = languages.Wording(answer.lang).mark
-            terminal.show([BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)])
-    return int(not answer.outcome.is_healthy)
+
+def _noted(answer: Answer) -> Answer:
+    """The answer of several launches' logs together, with a note that they are."""
+    from vllm_runbooks.catalog import languages
+
+    note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each by itself.")
+    return replace(answer, notes=(note, *answer.notes))
+
+
+def _details(answer: Answer) -> list[TextBlock]:
+    """Everything below a summary: why, how to verify, all fixes, figures, and the plan compared with the log."""
+    from vllm_runbooks.catalog import languages
+    from vllm_runbooks.core.views.styled import BLANK, Line
+    from vllm_runbooks.diagnosis.render import answers as render_answers
+
+    blocks = [BLANK, *render_answers.details(answer)]
+    if answer.plan is not None and answer.plan.terms:
+        from vllm_runbooks.plan.render import plans as render_plans
+
+        mark = languages.Wording(answer.lang).mark
+        blocks += [BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)]
+    return blocks
 
 
 def _command(name: str) -> str:

@@ -72,6 +72,30 @@ def diagnose(
     return answer if note is None else replace(answer, notes=(languages.Wording(shelf.lang)(note), *answer.notes))
 
 
+_MOST_LOGS = 50
+
+
+def different_launches(
+    evidence: Evidence, answer: Answer, *, catalog: Catalog | None = None, policy: str = "", gpus: str | None = None
+) -> tuple[Answer, ...]:
+    """The answer of each log by itself, if the logs are of different launches; else empty.
+
+    Logs of different models are, and so is the log of a server that is ready next to one of another release.
+    """
+    documents = evidence.documents
+    is_whole = evidence.case is not None or evidence.pack is not None or evidence.command is not None
+    if is_whole or answer.nodes is not None or not 1 < len(documents) <= _MOST_LOGS:
+        return ()
+    parts = [replace(evidence, documents=(document,)) for document in documents]
+    own = tuple(diagnose(part, catalog=catalog, policy=policy, gpus=gpus) for part in parts)
+    models = {Path(one.facts.model).name.lower() for one in own if one.facts.model}
+    releases = {one.vllm.version for one in own if one.vllm.version}
+    is_ready = any(one.vllm.version and one.outcome.is_healthy for one in own)
+    if len(models) < 2 and (len(releases) < 2 or not is_ready):
+        return ()
+    return own
+
+
 def check_log(evidence: Evidence) -> None:
     """Reject a recorded case without a log.
 

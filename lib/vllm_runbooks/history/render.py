@@ -48,7 +48,9 @@ def summary_of(entries: Sequence[HistoryEntry]) -> Summary:
     bad = [item for item in entries if _is_bad(item.verdict)]
     if not bad:
         return Summary("OK", Tone.GOOD, (_runs(item.verdict for item in entries),))
-    text = f"{len(bad):,} of {count_of(len(entries), 'run')} failed ({_counts(item.verdict for item in bad)})"
+    text = f"{len(bad):,} of {count_of(len(entries), 'run')} failed"
+    if any(item.verdict is not Verdict.FAIL for item in bad):
+        text += f" ({_counts(item.verdict for item in bad)})"
     return Summary("FAILED", Tone.BAD, (text,), steps=(Step("Next", "", f"vllm-runbooks show {bad[0].id}"),))
 
 

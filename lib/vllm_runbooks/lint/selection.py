@@ -147,10 +147,11 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError) as error:
         what = one_line(str(error))[:200] if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8 text"
         raise InputError(f"{path}: invalid TOML: {what}; fix that line") from None
-    if path.name != FILES[1]:
-        return document
     tool = document.get("tool")
     table = tool.get(_TABLE) if isinstance(tool, dict) else None
+    if path.name != FILES[1]:
+        # The header of pyproject.toml is not needed here, but harmless.
+        return table if document.keys() == {"tool"} and isinstance(table, dict) else document
     if table is not None and not isinstance(table, dict):
         raise InputError(f"{path}: tool.{_TABLE} is not a table; write [tool.{_TABLE}]")
     return table

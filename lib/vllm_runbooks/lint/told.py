@@ -126,6 +126,7 @@ def sentences(rule: Rule, says: Mapping[str, str]) -> list[FilledSentence]:
         holes = _HOLE.findall(sentence)
         if all(says.get(name) for name in holes):
             text = _HOLE.sub(lambda hole: says[hole[1]], sentence)
+            text = text[:-1] if text.endswith(("?.", "?。", "？。")) else text
             filled.append(FilledSentence(text, says[holes[0]] if len(holes) == 1 else None))
     return filled
 

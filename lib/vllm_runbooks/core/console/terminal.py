@@ -110,7 +110,8 @@ def layout(columns: int) -> Layout:
 def _piped_layout() -> Layout:
     """The layout of a pipe or file: sentences of 100 columns, or of COLUMNS; tables as wide as they are."""
     columns = _given_columns()
-    return Layout(loose=_READABLE) if columns is None else replace(layout(columns), table=None)
+    wide = Layout(loose=_READABLE) if columns is None else layout(columns)
+    return replace(wide, table=None, breaks_words=False)
 
 
 def _is_forced() -> bool:

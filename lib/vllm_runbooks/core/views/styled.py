@@ -96,6 +96,8 @@ class Layout:
     """Width of sentences that stay on one line when piped, so that a program can read them by
     line."""
     table: int | None = None
+    breaks_words: bool = True
+    """Whether a sentence's word that is wider than a line is broken; a path that is copied is not."""
 
 
 class TextBlock(Protocol):
@@ -141,7 +143,7 @@ class SentenceLines:
     def lines(self, layout: Layout) -> list[Styled]:
         if layout.loose is None:
             return [styled(self.first) + self.text]
-        return wrapped(self.text, layout.loose, self.indent, self.first)
+        return wrapped(self.text, layout.loose, self.indent, self.first, breaks_words=layout.breaks_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +204,19 @@ def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
         over -= 1
 
 
-def wrapped(text: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
+def wrapped(
+    text: Words,
+    width: int,
+    indent: str,
+    first: Words | None = None,
+    most: int | None = None,
+    *,
+    breaks_words: bool = True,
+) -> list[Styled]:
     words = _flat(styled(text))
     lead = styled(indent if first is None else first)
     whole = str(words)
-    laid = columns.wrap(whole, width, str(lead), indent, most=most, ellipsis=_ELLIPSIS)
+    laid = columns.wrap(whole, width, str(lead), indent, most=most, ellipsis=_ELLIPSIS, breaks_words=breaks_words)
     lines, at = [], 0
     for number, line in enumerate(laid):
         begun = lead if number == 0 else styled(indent)

@@ -44,12 +44,19 @@ def _fitting(text: str, columns: int) -> int:
 
 
 def wrap(
-    text: str, columns: int, first: str = "", indent: str = "", *, most: int | None = None, ellipsis: str = " …"
+    text: str,
+    columns: int,
+    first: str = "",
+    indent: str = "",
+    *,
+    most: int | None = None,
+    ellipsis: str = " …",
+    breaks_words: bool = True,
 ) -> list[str]:
     """Wrap a paragraph to `columns`, with one blank between its words.
 
-    `first` begins the first line and `indent` the others; if it has more than `most` lines, the
-    last ends with `ellipsis`.
+    `first` begins the first line and `indent` the others; of more than `most` lines the last ends with `ellipsis`.
+    Without `breaks_words` a longer word is one line.
     """
     if not any(map(_is_wide, text)):
         return textwrap.wrap(
@@ -58,6 +65,7 @@ def wrap(
             initial_indent=first,
             subsequent_indent=indent,
             break_on_hyphens=False,
+            break_long_words=breaks_words,
             max_lines=most,
             placeholder=ellipsis,
         )

@@ -25,12 +25,12 @@ def release(answer: Answer) -> str:
 def left_out(answer: Answer) -> str:
     """Number of recognized lines that are not shown."""
     say = Wording(answer.lang)
-    return say("Known lines not shown: {what}.", what=_noise(answer.hidden, say))
+    return say("Not shown: {what}.", what=_noise(answer.hidden, say))
 
 
 def _noise(hidden: Mapping[str, int], say: Wording) -> str:
     names = {
-        "benign": ("harmless line", "harmless lines"),
+        "benign": ("known harmless line", "known harmless lines"),
         "earlier_start": ("earlier launch", "earlier launches"),
         "consequence": (
             "line of a rank that waits for or lost another rank",
@@ -38,8 +38,8 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
         ),
         "wrapper": ("notice that another process ended", "notices that other processes ended"),
     }
-    parts = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
-    return say(", ").join(parts)
+    *parts, last = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
+    return say("{first} and {second}", first=say(", ").join(parts), second=last) if parts else last
 
 
 def no_cause(answer: Answer) -> str:

@@ -79,7 +79,7 @@ def commands_of_script(
 
 
 def _read(source: Excerpt, commands: list[ScriptCommand], *, is_page: bool, depth: int) -> list[shell.Assignment]:
-    text = placeholders.marked(source.text, is_page=is_page, is_within=depth > 0)
+    text = placeholders.marked(source.text, is_page=is_page)
     script = shell.read(Excerpt(text, source.at))
     for invocation in script.invocations:
         if len(commands) >= _MAX_COMMANDS:

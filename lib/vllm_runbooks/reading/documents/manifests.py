@@ -15,6 +15,8 @@ from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}$\n]{0,200}\}", re.ASCII)
+"""`${NAME}` in a manifest for Kubernetes, which reads $(NAME): envsubst, Akamas and others fill it in."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
 _PAIR = re.compile(
     r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
@@ -313,8 +315,10 @@ class _Manifest:
         return self._filled(_word(scalar), is_interpolated=is_interpolated)
 
     def _filled(self, word: Word, *, is_interpolated: bool) -> Word:
-        if not is_interpolated or word.value is None or "$" not in word.value or word.at is None:
+        if word.value is None or "$" not in word.value or word.at is None:
             return word
+        if not is_interpolated:
+            return _without_placeholders(word)
         characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
         return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
@@ -361,11 +365,19 @@ def _without_templates(text: Excerpt) -> Characters:
     """The characters of a text with one that is unknown for each expression of a template."""
     characters: Characters = []
     done = 0
-    for match in yaml_places.EXPRESSION.finditer(text.text):
+    for match in re.finditer(rf"{yaml_places.EXPRESSION.pattern}|{_PLACEHOLDER.pattern}", text.text):
         characters += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
         characters.append((UNKNOWN, text.at[match.start()]))
         done = match.end()
     return [*characters, *zip(text.text[done:], text.at[done:-1], strict=True)]
+
+
+def _without_placeholders(word: Word) -> Word:
+    """A word of a manifest that another program fills in before it is applied: `${NAME}` is unknown."""
+    if word.value is None or word.at is None or not _PLACEHOLDER.search(word.value):
+        return word
+    characters = _without_templates(Excerpt(word.value, [*word.at, word.end]))
+    return word_of_characters(characters, word.start, word.end, word.raw, "placeholder")
 
 
 def _is_of_arguments(node: Node | None) -> bool:
@@ -430,6 +442,11 @@ def _interpolate(
             name = _NAME.match(whole, index + 2, stop)
             if stop >= end or not name or depth >= _MAX_NESTED:
                 return index
+            if whole[name.end() : name.end() + 1] == ".":  # no variable of compose: another program fills it in
+                made.append((UNKNOWN, text.at[index]))
+                reasons.append("placeholder")
+                index = stop + 1
+                continue
             operator = re.match(r":?[-?+]|\Z", whole[name.end() : stop][:2] if name.end() < stop else "")
             if not operator:
                 return index
@@ -525,6 +542,8 @@ def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Wo
 def _expanded(scalar: Scalar, variables: Mapping[str, str | None]) -> Word:
     """A Kubernetes argument: `$(NAME)` becomes the container's own variable, else it stays."""
     word = _word(scalar)
+    if word.value is not None and _PLACEHOLDER.search(word.value):
+        return _without_placeholders(word)
     if word.value is None or "$" not in word.value or word.at is None:
         return word
     characters: Characters = []

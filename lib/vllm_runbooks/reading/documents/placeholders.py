@@ -16,7 +16,9 @@ _OMITTED = re.compile(
     re.IGNORECASE,
 )
 _STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
-"""Possible placeholders of a page: `{port}`, `PORT`, `N`."""
+"""What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
+_MARKED = re.compile(r"@[A-Z_][A-Z0-9_]{0,60}@|%[A-Z_][A-Z0-9_]{0,60}%")
+"""A value that another program fills in before a script runs: `@PORT@`, `%PORT%`."""
 _NAMING = re.compile(
     r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
     r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
@@ -31,13 +33,11 @@ _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 """Signs without a meaning, which are characters like any other to a shell."""
 
 
-def marked(text: str, *, is_page: bool, is_within: bool) -> str:
-    """A script's text of the same length, with neutralized placeholders of a page or template."""
+def marked(text: str, *, is_page: bool) -> str:
+    """A script's text, as long as it was, in which what a page or a template has to be filled in means nothing."""
     if is_page:
         text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
-    if is_page or is_within:
-        text = _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
-    return text
+    return _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
 
 
 def filled(word: Word) -> Word:
@@ -61,7 +61,7 @@ def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | Non
             is_elided = True
         elif is_page and ("..." in value or "\u2026" in value):
             kept.append(replace(word, value=None, why="left out", at=None))
-        elif is_page and _is_to_be_filled(value, kept[-1].value if kept else None):
+        elif _MARKED.fullmatch(value) or (is_page and _is_to_be_filled(value, kept[-1].value if kept else None)):
             kept.append(replace(word, value=None, why="placeholder", at=None))
         else:
             kept.append(word)

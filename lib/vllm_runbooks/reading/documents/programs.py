@@ -74,8 +74,8 @@ def may_start(text: str) -> bool:
 
 
 def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add the launches and settings of a shell script."""
-    text = placeholders.marked(source.text, is_page=around.is_page, is_within=bool(around.within))
+    """Add what a shell script starts and sets."""
+    text = placeholders.marked(source.text, is_page=around.is_page)
     around = replace(around, language="shell")
     whole = Excerpt(text, source.at)
     script = shell.read(whole, known=around.known)

@@ -278,6 +278,8 @@ _COPROCESS = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII)
 _NO_PARAMETERS = re.compile(r"\([ \t]*\)")
 _LENGTH = re.compile(r"#(?=[#?!$-]\})|#(?=[A-Za-z_0-9@*!$])")
 _INDIRECT = re.compile(r"!(?=[A-Za-z_0-9@*#])")
+_DOTTED = re.compile(r"(?:\.[A-Za-z_*][\w*-]{0,100}){1,10}(?=\}|:?[-=?+])", re.ASCII)
+"""A name with dots is no variable of a shell: another program fills it in before the script runs."""
 _SPECIAL_NAME = re.compile(r"[0-9]+|[@*#?$!-]")
 _OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]")
 _NOT = re.compile(r"!(?=[ \t\n(])")
@@ -1172,6 +1174,7 @@ class _SyntaxReader:
         name = self._take(_NAME) or self._take(_SPECIAL_NAME)
         if not name:
             return self._bad_braced(begun, quoted=quoted)
+        name += self._take(_DOTTED)
         subscript: Parts | None = None
         if self._skip("["):
             subscript = self.parts("index", begun)
