@@ -142,6 +142,23 @@ def test_the_words_are_the_same_at_every_width(name: str) -> None:
     assert set(said) - {"…"} <= set(wide)
 
 
+@pytest.mark.parametrize(("given", "widest"), [("", 100), ("60", 60), ("300", 100)])
+def test_a_pipe_gets_sentences_of_100_columns(
+    given: str, widest: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a pipe, messages wrap at 100 columns, or at COLUMNS; no word is lost."""
+    monkeypatch.setenv("COLUMNS", given)
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text("vllm serve Qwen/Qwen3-8B --host 0.0.0.0 --gpu-memory-utilisation 0.9\n")
+
+    _, piped, _ = run(capsys, "lint", "run.sh")
+
+    sentences = [line for line in piped.splitlines() if " | " not in line]
+    assert widest - 20 < max(map(len, sentences)) <= widest
+    linted = checking.lint_text(Path("run.sh").read_text(), name="run.sh")
+    assert "".join(piped.split()) == "".join(plain(render_issues.view({"run.sh": linted})).split())
+
+
 def test_a_pipe_has_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No escape sequences, and the same columns for any terminal."""
     for name, each in {**QUIET, "TERM": "xterm-256color", "COLUMNS": "200"}.items():

@@ -55,7 +55,7 @@ def table(*rows: str, model: str = "m") -> EvaluationResults:
 
 def both(*rows: tuple[str, str], **asked: float) -> AccuracyComparison:
     """Two tables compared; each row begins with the float model's score."""
-    return accuracy.judge(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
+    return accuracy.compare(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
 
 
 def only(found: AccuracyComparison) -> ScoreComparison:

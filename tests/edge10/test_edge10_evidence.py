@@ -49,7 +49,7 @@ def results(folder: Path, **scores: float) -> str:
 
 def test_the_recorded_job_has_its_verdict_without_a_runbook() -> None:
     """Each part found has a problem, and the verdict names all of them."""
-    judged = cases.judge(sources.load(CASE))
+    judged = cases.verdict(sources.load(CASE))
 
     assert (judged.verdict, judged.case) == (Verdict.PASS, CASE)
     for name in sources.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job

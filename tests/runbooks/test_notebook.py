@@ -317,7 +317,7 @@ def test_only_the_last_code_cell_has_the_verdict() -> None:
 
 def test_two_verdicts_are_none() -> None:
     """They are ambiguous."""
-    assert read_judgement(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
+    assert read_verdict(executed(shown(DATA, {**DATA, "verdict": "pass"}))) is None
 
 
 def test_printed_text_is_not_a_verdict() -> None:
@@ -353,14 +353,14 @@ def test_printed_text_is_not_a_verdict() -> None:
 )
 def test_a_malformed_verdict_is_none(change: dict[str, object]) -> None:
     """Only an exact record is valid."""
-    assert parse_judgement({**DATA, **change}) is None
+    assert parse_verdict({**DATA, **change}) is None
 
 
 @pytest.mark.parametrize("content", [None, [], {}, {"cells": None}, {"cells": [1]}, {"cells": [{}]}, executed()])
 def test_a_file_other_than_a_notebook_has_no_verdict(content: Any) -> None:
     """Reading a verdict never raises."""
-    assert read_judgement(content) is None
-    assert parse_judgement(content) is None
+    assert read_verdict(content) is None
+    assert parse_verdict(content) is None
 
 
 WITH_LIVE = replace(

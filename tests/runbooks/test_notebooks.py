@@ -137,6 +137,6 @@ def test_every_case_is_used() -> None:
 @in_one_test("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_have_their_expected_answers(folder: Path) -> None:
     """For every kind of case: log, question, host, running server."""
-    judgement = cases.judge(sources.load(str(folder)))
+    verdict = cases.verdict(sources.load(str(folder)))
 
     assert (verdict.verdict.value, verdict.reason.startswith("as expected")) == ("pass", True), verdict.reason

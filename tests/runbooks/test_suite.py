@@ -780,7 +780,7 @@ def test_check_runs_a_case_without_a_runbook(
 )
 def test_a_case_has_the_verdict_of_its_tool(name: str, reason: str) -> None:
     """A log that of the diagnosis, a question the plan's, a script lint's."""
-    judgement = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
+    verdict = bench.verdict_alone(str(folders.cases_dir() / name))["verdict"]
 
     assert (verdict["case"], verdict["verdict"], verdict["reason"]) == (name, "pass", reason)
 

@@ -8,7 +8,7 @@ from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
 
-def judge_inventory(host: Inspected, case: Case | None) -> RunbookVerdict:
+def inventory_verdict(host: Inspected, case: Case | None) -> RunbookVerdict:
     """Verdict on a host: by the expectation of a case, else by its problems."""
     if case is not None:
         differences = list(finding_differences([finding.id for finding in host.findings], case.expect))

@@ -19,8 +19,8 @@ _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 class PlanPanel(parts.BasePanel):
     """Plan a launch while its settings are dragged.
 
-    The command below has passed the linter and the planner; a line reports if the planner is not
-    certain.
+    The command below has passed the linter and the planner; a line reports if the result is
+    uncertain.
     """
 
     def __init__(

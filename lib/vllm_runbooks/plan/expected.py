@@ -13,7 +13,7 @@ from vllm_runbooks.plan.figures import plan_figures, written
 from vllm_runbooks.plan.records import Layouts, Plan
 
 
-def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
+def plan_verdict(plan: Plan | Layouts, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
     """Verdict on a plan: by its case and claims, else by whether it fits."""
     if case is not None and case.plan is not None:
         differences = [*_planned_otherwise(plan, case.plan, case.expect), *claim_differences(case, judged)]

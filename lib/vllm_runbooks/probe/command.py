@@ -104,7 +104,7 @@ def probe(
         return _tell(checking.health(_recorded(server), gpus=gpus or ""), form, record, explain=explain)
     if gpus:
         host_loading.cards(gpus)  # reject invalid GPUs before the server is queried
-    inputs = {**live, "gpus": gpus, "patience": patience}
+    inputs = {**live, "gpus": gpus, "patience": _PATIENCE_S if patience is None else patience}
     with (
         kept.opened(no_history=no_history) as history,
         probe_history.look(history, target_of(server).place, inputs) as store_health,

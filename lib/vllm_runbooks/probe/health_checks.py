@@ -77,6 +77,7 @@ class HealthChecker:
         """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
         """Output of a model without text output."""
+        self._patience_s, self._first_s = patience_s, patience_s if first_s is None else first_s
         self._asking = HttpClient(target, patience_s)
 
     def climb(self, names: Sequence[str]) -> Iterator[HealthCheck]:

@@ -14,8 +14,8 @@ from vllm_runbooks.probe.vitals import shown
 
 
 def problems(health: Health) -> list[StepText]:
-    """Each problem with its proof, consequence and first action; hints are only in the evidence."""
-    return [
+    """Each problem with its proof, consequence and first action; hints by their titles."""
+    found = [
         StepText(f"{finding.title}: {_proof(finding)}", finding.explanation, finding.do_first)
         for finding in health.findings
         if finding.severity is not Severity.HINT

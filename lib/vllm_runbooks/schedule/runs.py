@@ -191,7 +191,7 @@ def _whole(
     output: Path | None,
     *,
     read_entry: Callable[[], HistoryEntry | None],
-) -> list[JudgedPart]:
+) -> list[CheckedPart]:
     """The part for the exit status, if it differs from the other parts."""
     if job.command[0] == "probe":
         return [_probed(job, status, into, read_entry())]

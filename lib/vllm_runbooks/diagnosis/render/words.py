@@ -93,7 +93,7 @@ def quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[s
     return [(say(" and ").join(places_of_text), text) for text, places_of_text in places.items()]
 
 
-def judgements(remedies: Sequence[Remedy], say: Wording) -> list[str]:
+def verdicts(remedies: Sequence[Remedy], say: Wording) -> list[str]:
     """Results of the remedies' checks; one sentence for remedies with the same results."""
     by_checks: dict[Checks, list[str]] = {}
     for number, remedy in enumerate(remedies, 1):

@@ -1,1 +1,1 @@
-"""`edge10 judge`: accuracy loss of quantising."""
+"""`edge10 compare`: accuracy loss of quantising."""

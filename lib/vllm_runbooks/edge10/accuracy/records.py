@@ -126,7 +126,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class AccuracyComparison:
-    """Output of `edge10 judge --format json`: the quantised model compared with the float model."""
+    """Output of `edge10 compare --format json`: the quantised model compared with the float model."""
 
     verdict: Accuracy
     reason: str

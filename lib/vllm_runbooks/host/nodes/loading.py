@@ -74,7 +74,7 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
+def nodes_verdict(cluster: CheckedCluster, evidence: Evidence | None) -> RunbookVerdict:
     """Verdict on several nodes: by the expectation of a case, else by the result of a launch."""
     case = evidence.case if evidence is not None else None
     if case is not None:

@@ -54,7 +54,7 @@ def probe(
     """Observe a running server.
 
     Args:
-        url: As `http://127.0.0.1:8000`.
+        url: As `http://127.0.0.1:8000` or `127.0.0.1:8000`.
         key_env: Variable with the key; by default `KEY`, for a server on this host or with a
             valid certificate.
         model: Model for the requests; by default the first that is served.
@@ -67,6 +67,7 @@ def probe(
         answer_tokens: Tokens per answer.
         memory: Source of GPU memory: the driver, or a recorded series.
         patience_s: Timeout per answer.
+        first_s: Timeout of the port and of /health; by default at most 10 s.
         is_verified: Whether the certificate must be valid.
         say: Reports slow actions.
     """
