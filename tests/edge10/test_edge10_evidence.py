@@ -281,7 +281,7 @@ def test_each_step_of_a_job_has_its_problem_and_fix() -> None:
     told = rb.edge10_evidence.read(CASE)
     steps_of = rb.render.edge10_steps
 
-    assert "COMPILE_THREAD" in steps_of.log(told)[1].fact
+    assert "COMPILE_THREAD" in steps_of.log(told)[1].do
     (host,) = steps_of.host(told)
     assert "`edge10.host_toolkit_missing`" in host.fact
     assert "apt install nvidia-container-toolkit" in host.do

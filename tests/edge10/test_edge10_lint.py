@@ -446,7 +446,7 @@ def test_other_scripts_are_reported_as_such(tmp_path: Path, capsys: pytest.Captu
     path.write_text("print('hello')\n")
 
     status, out, _ = run(capsys, "edge10", "lint", str(path))
-    assert (status, "no toolchain step recognised" in " ".join(out.split())) == (1, True)
+    assert (status, "no toolchain step recognized" in " ".join(out.split())) == (1, True)
     status, out, err = run(capsys, "edge10", "lint", str(path), "--format", "json")
     assert (status, json.loads(out)["steps"], "no toolchain step" in err) == (1, [], True)
 
