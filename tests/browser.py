@@ -222,7 +222,7 @@ def axe_source() -> Path:
 
 
 def axe(page: Page, *impacts: str) -> list[str]:
-    """Findings of axe on an open page, of the impacts `serious` and `critical` where none are named."""
+    """Findings of axe on an open page, by default of the impacts `serious` and `critical`."""
     # Evaluated, not added as an element: a page's own content security policy would block that.
     page.evaluate(axe_source().read_text(encoding="utf-8") + "; undefined")
     found: list[str] = page.evaluate(_AXE_RULES, list(impacts or ("serious", "critical")))

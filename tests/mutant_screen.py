@@ -34,7 +34,7 @@ _Place = tuple[str, int, str]
 _IS_FUNCTION = 0x2
 """The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
 _PATIENCE, _LEAST_S = 5, 5
-"""A test that takes so many times as long as it did, and some seconds more, has noticed."""
+"""A test that exceeds this multiple of its usual time, plus some seconds, has failed."""
 
 
 def _place(code: CodeType) -> _Place:

@@ -21,7 +21,7 @@ _NOT_NEEDED = frozenset({"torch", "torchaudio", "torchvision", "torchcodec"})
 
 
 def place() -> Path:
-    """Where the environment lies; VLLM_RUNBOOKS_LIVE names another folder."""
+    """The path of the environment; VLLM_RUNBOOKS_LIVE names another folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     return Path(os.environ.get("VLLM_RUNBOOKS_LIVE") or cache / "vllm-runbooks" / f"live-{VERSION}")
 
