@@ -1,4 +1,4 @@
-"""A real Chromium for tests: requests, messages and blocked content of a page, axe, layout, screenshots.
+"""A real Chromium for tests: requests, messages and blocked content, axe, layout, screenshots.
 
 with served(folder) as origin, chromium() as browser, opened(browser, f"{origin}/index.html", width=390) as visit:
     assert visit.troubles() == []

@@ -1,4 +1,4 @@
-"""Try mutants in forks of a process with imported code and collected tests, by the tests that reach them.
+"""Try mutants in forks of a process with imported code and collected tests.
 
 python tests/mutant_screen.py ORDERS PYTEST_ARGUMENT ...     run by `mutants`, in its copy of the project
 

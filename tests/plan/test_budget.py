@@ -147,7 +147,7 @@ def test_without_videos_the_failed_launch_reaches_its_cache() -> None:
 
 
 def test_the_weights_of_nine_launches_in_ten_match() -> None:
-    """The line "Model loading took" is within 1 % for nine of ten launches, and always within 3 %."""
+    """The printed weights are within 1 % for nine of ten launches, and always within 3 %."""
     found = measured.weights()
     assert len(found) >= 60
     assert sum(abs(off.error) <= 0.01 for off in found) >= 0.9 * len(found)

@@ -61,7 +61,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,
 }  # fmt: skip
-"""What a class of transformers does not have, or where vLLM reads another part's (0.33.0 model_executor/models/)."""
+"""Fields missing in a class, or that vLLM reads elsewhere (0.33.0 model_executor/models/)."""
 
 
 @in_one_test("name", families())

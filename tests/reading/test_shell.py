@@ -1003,7 +1003,7 @@ def test_every_character_of_a_value_has_its_place() -> None:
 
 
 def test_every_word_has_its_places() -> None:
-    """Each character of a known value has its place, also after case changes and `$'…'` escapes."""
+    """Each character of a known value has its place, also after case changes and escapes."""
     for text in (*WORDS, *SAID, *UNCERTAIN):
         for word in (word for run in read(text).invocations for word in run.words):
             if word.value is None or word.at is None:
