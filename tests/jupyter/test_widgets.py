@@ -799,7 +799,7 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_failing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the beginning or while watching: the reason, the reset button, and a closed connection."""
+    """While watching or at the beginning: the reason, a stopped watch, a closed connection."""
     _installed()
 
     class Failing:

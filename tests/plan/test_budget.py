@@ -128,7 +128,7 @@ def test_no_utilization_fixes_the_failed_launch() -> None:
 
 
 def test_without_its_encoder_mode_the_failed_launch_is_uncertain() -> None:
-    """This mode's copy (202 MiB) is less than the gap in the error: 559 MiB free of 698."""
+    """The mode's copy is 202 MiB, and the error is 139 MiB short: 559 MiB free of 698."""
     found = phone(mm_encoder_tp_mode="weights")
     assert any(said.startswith("profiling 1 video of 18,605 tokens may run out") for said in found.limits)
 

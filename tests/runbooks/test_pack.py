@@ -294,7 +294,7 @@ def test_the_middle_of_a_long_log_is_left_out(tmp_path: Path, monkeypatch: pytes
 
 
 def test_other_users_of_the_host_are_not_packed() -> None:
-    """Serial numbers, users, containers and foreign arguments are left out and counted."""
+    """GPU UUIDs, users, containers and arguments of other programs are left out and counted."""
     process = GpuProcess(
         7, user="ann", command="/home/ann/bin/python train.py --project secret-plan", container="c0ffee"
     )
