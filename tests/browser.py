@@ -1,4 +1,4 @@
-"""A real Chromium for tests: requests, messages and blocked content of a page, axe, layout, screenshots.
+"""A real Chromium for tests: requests, messages and blocked content, axe, layout, screenshots.
 
 with served(folder) as origin, chromium() as browser, opened(browser, f"{origin}/index.html", width=390) as visit:
     assert visit.troubles() == []
@@ -222,7 +222,7 @@ def axe_source() -> Path:
 
 
 def axe(page: Page, *impacts: str) -> list[str]:
-    """Findings of axe on an open page, of the impacts `serious` and `critical` where none are named."""
+    """Findings of axe on an open page, by default of the impacts `serious` and `critical`."""
     # Evaluated, not added as an element: a page's own content security policy would block that.
     page.evaluate(axe_source().read_text(encoding="utf-8") + "; undefined")
     found: list[str] = page.evaluate(_AXE_RULES, list(impacts or ("serious", "critical")))

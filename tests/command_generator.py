@@ -66,7 +66,7 @@ class Generator:
         return Command(entry, self.with_model(entry, groups), kind)
 
     def with_model(self, entry: str, groups: list[list[str]]) -> list[str]:
-        """The words with a model where the entry takes it."""
+        """The words with a model where the entry point accepts it."""
         draw = self.random
         words = [word for group in groups for word in group]
         if entry == "api_server":
@@ -220,7 +220,7 @@ def _dataclass(kind: Any) -> str | None:
     return None
 
 
-# ---- the ways in which people err
+# ---- typical mistakes
 
 _Groups = list[list[str]]
 
@@ -363,7 +363,7 @@ _MUTATIONS: dict[str, Callable[[Generator, Sequence[Option], _Groups], _Groups]]
 
 
 def commands(release: ReleaseData, other_names: Sequence[str], seed: int, count: int) -> list[Command]:
-    """So many commands for a release; `other_names` are options that other releases have."""
+    """This many commands for a release; `other_names` are options of other releases."""
     generator = Generator(release, other_names, seed)
     return [generator.command() for _ in range(count)]
 

@@ -42,7 +42,7 @@ _COMPILING = pytest.StashKey[subprocess.Popen[bytes]]()
 
 @pytest.fixture(autouse=True, scope="session")
 def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What modules share is kept away from the state of whoever runs the tests as well."""
+    """Module state is kept apart from the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / "shared"))
         yield

@@ -11,7 +11,7 @@ _NOISE_SECONDS = 0.004
 
 
 def least(work: Callable[[], object], most: float) -> float:
-    """Processor seconds of some work, the least of three where the first ones may have been a busy machine's."""
+    """Processor seconds of some work, the least of three if the first ones may be disturbed."""
     best = float("inf")
     for _ in range(3):
         begun = time.process_time()

@@ -33,7 +33,7 @@ class Figures:
         at_least: float | None = None,
         form: str = ".2f",
     ) -> None:
-        """Store a figure, the median of several rounds; `form` is its format, as in `format(value, form)`.
+        """Store a figure, the median of several rounds, in the format `form` of `format(value, form)`.
 
         Raises:
             AssertionError: It exceeds its limit.

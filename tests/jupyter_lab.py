@@ -1,4 +1,4 @@
-"""A real JupyterLab for tests, and a notebook of one's own opened in it in a real Chromium."""
+"""A real JupyterLab for tests, and a notebook opened in it in a real Chromium."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def shown(
         page.get_by_text("(ipykernel) | Idle").first.wait_for(timeout=_IDLE_MS, state="attached")
         if width < 700:
             page.evaluate("window.jupyterapp.shell.collapseLeft(); window.jupyterapp.shell.mode = 'single-document'")
-        # Both ways: the choice is kept for the pages that follow.
+        # In both directions: the choice applies to later pages.
         chosen = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
         page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
         run_all(page)

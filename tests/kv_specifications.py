@@ -200,7 +200,7 @@ _MIXES = {
 
 
 def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
-    """Models of the catalog, split and cached in ways in which they can be, in forms of any release."""
+    """Models of the catalog with random splits and caches, in forms of any release."""
     from vllm_runbooks.catalog import options, specs
     from vllm_runbooks.catalog.authored import spec_files
     from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
@@ -335,7 +335,7 @@ def _names(form: type) -> set[str]:
 
 
 def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
-    """A layer as the release's own class; None where it has none."""
+    """A layer as the release's own class; None if it lacks one."""
     kind = form["kind"]
     by_kind = {
         "full": "FullAttentionSpec",

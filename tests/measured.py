@@ -191,7 +191,7 @@ class Off(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the printed figure lies between low and high, its rounding counted."""
+        """Whether the printed figure is between low and high, including its rounding."""
         decimals = len(f"{self.printed:g}".partition(".")[2])
         half = 0.5 * 10.0**-decimals
         return self.low - half <= self.printed <= self.high + half

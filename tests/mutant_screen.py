@@ -1,4 +1,4 @@
-"""Try mutants in forks of a process with imported code and collected tests, by the tests that reach them.
+"""Try mutants in forks of a process with imported code and collected tests.
 
 python tests/mutant_screen.py ORDERS PYTEST_ARGUMENT ...     run by `mutants`, in its copy of the project
 
@@ -34,7 +34,7 @@ _Place = tuple[str, int, str]
 _IS_FUNCTION = 0x2
 """The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
 _PATIENCE, _LEAST_S = 5, 5
-"""A test that takes so many times as long as it did, and some seconds more, has noticed."""
+"""A test that exceeds this multiple of its usual time, plus some seconds, has failed."""
 
 
 def _place(code: CodeType) -> _Place:

@@ -149,7 +149,7 @@ def drawn(count: int, *, only: str = "", seed: int = SEED) -> list[tuple[Place, 
 
 
 def mutated(source: str, change: Change) -> str:
-    """The source with the change; itself where the operator made none."""
+    """The source with the change; unchanged if the operator made none."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
@@ -279,7 +279,7 @@ class Mutant(NamedTuple):
 
 
 def made(place: Place, change: Change) -> Mutant | None:
-    """A module's source with the change; None where that is the same code, or none."""
+    """A module's source with the change; None if the code is the same."""
     source = (ROOT / PACKAGE / place.module).read_text("utf-8")
     changed = mutated(source, change)
     try:

@@ -52,7 +52,7 @@ class Ring:
     """Some hosts on one network."""
 
     def __init__(self, count: int = 2) -> None:
-        """Make so many."""
+        """Create this many."""
         self.number = _taken()
         """Of the ring, which its names and addresses hold."""
         self.hosts = tuple(f"{_PREFIX}{self.number}h{each}" for each in range(1, count + 1))
@@ -194,7 +194,7 @@ def _remove(names: Sequence[str]) -> None:
 
 
 def _guard(names: list[str]) -> None:
-    """Wait for the end of who made the ring, and clear up where it could not."""
+    """Wait for the end of the ring's creator, and clean up in its place."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.stdin.buffer.read() != b"done":

@@ -7,7 +7,7 @@ import time
 
 _ITERATIONS = 500_000
 _REFERENCE_S = 0.008
-"""Wall time of so many iterations on a quiet core of the machine on which the tests' deadlines were chosen."""
+"""Wall time of these iterations on a quiet core of the machine used to choose the deadlines."""
 _MAX_FACTOR = 8.0
 """Deadlines also end hangs, so they grow no further."""
 

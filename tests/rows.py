@@ -99,7 +99,7 @@ def _row(row: object, width: int) -> _Row:
     """The id and values of a row.
 
     Raises:
-        ValueError: The row has marks, or not as many values as there are names.
+        ValueError: The row has marks, or another number of values than names.
     """
     if not _is_param(row):
         values = tuple(row) if width > 1 else (row,)  # type: ignore[arg-type]

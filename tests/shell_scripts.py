@@ -92,7 +92,7 @@ class Bash:
         }  # fmt: skip
 
     def run(self, script: str) -> list[Run] | None:
-        """The programs that a script runs, in order; None where it does not end."""
+        """The programs that a script runs, in order; None if it does not end."""
         self.record.write_bytes(b"")
         path = self.place.parent / "script.sh"
         path.write_text(script, "utf-8", newline="")

@@ -53,7 +53,7 @@ PERIODIC = (
 
 
 def chatter(count: int) -> str:
-    """So many lines of a server that runs: periodic lines, requests over HTTP, logged requests, debugging, warnings."""
+    """This many lines of a running server: periodic, HTTP, logged requests, debugging, warnings."""
     chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
     lines = []
     for n in range(count):
@@ -109,7 +109,7 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
 
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
-    """Four hundred patterns cost at most a quarter more than fifty, where the same ones match."""
+    """Four hundred patterns cost at most a quarter more than fifty with the same matches."""
     shelf = catalog.load_catalog()
     text = chatter(20_000)
     part = "\n".join(text.splitlines()[:400])

@@ -1,4 +1,4 @@
-"""The data is found in one order, and the index is fresh or made anew."""
+"""The data folder is found in a fixed order, and the index is current or compiled."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shipped() -> tuple[dict[str, Any], list[str]]:
 
 @pytest.mark.slow
 def test_the_index_is_cached_by_the_digest_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A second load compiles nothing; a damaged file is compiled anew; without a compiler it raises."""
+    """A second load compiles nothing; a damaged file is compiled again; else it raises."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     roots: list[Path] = []
 

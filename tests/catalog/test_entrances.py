@@ -124,7 +124,7 @@ def test_an_unknown_line_is_rejected(folder: Path) -> None:
 
 
 def test_a_runbook_and_a_page_must_exist(tmp_path: Path, folder: Path) -> None:
-    """Where the folders of runbooks and pages are at hand; another catalog may have neither."""
+    """If folders of runbooks and pages exist; other catalogs may have neither."""
     root = tmp_path / "data" / "catalog"
     root.mkdir(parents=True)
     (root / "symptoms").symlink_to(folder / "symptoms")
@@ -140,8 +140,8 @@ def test_a_runbook_and_a_page_must_exist(tmp_path: Path, folder: Path) -> None:
         entrances_file.read_entrances(path)
 
 
-def test_the_index_is_kept_and_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Loaded from the index under its key: without a compiler the second time, and anew when the file has changed."""
+def test_the_index_is_cached_and_renewed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The second time without a compiler; a changed file is compiled again."""
     data = tmp_path / "data"
     (data / "catalog").mkdir(parents=True)
     (data / "catalog" / "symptoms").symlink_to(ROOT / "catalog" / "symptoms")

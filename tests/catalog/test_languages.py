@@ -111,7 +111,7 @@ def texts_in(data: Any) -> Iterator[str]:
 
 
 def literals() -> Iterator[str]:
-    """Yield every text of the library's code and tables, with empty holes where one is filled."""
+    """Yield every text of the library's code and tables, with empty placeholders."""
     for path in (folders.catalog_dir() / "tables").glob("*.yaml"):
         if path.stem != "languages":
             yield from texts_in(plain(read_yaml(path)))
@@ -223,7 +223,7 @@ def test_a_missing_translation_is_marked_once_per_text() -> None:
 
 
 def test_a_stale_translation_is_not_shown(folder: Path) -> None:
-    """Where the English text has changed since, it is shown, marked; the rest stays translated."""
+    """If the English text has changed, it is shown with the mark; other text stays translated."""
     changed(folder, "title: Port is already in use by another process", "title: Port is already in use")
     symptom = languages.told_in(symptom_files.read_symptom(folder / "symptoms" / "port.in_use.yaml"), "zh")
     assert symptom.title == f"{MARK}Port is already in use"
@@ -413,7 +413,7 @@ def test_an_option_leaves_no_trace(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 def test_text_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """No line of prose is wider than 80 columns, whose Chinese signs take two each, and none begins with a stop."""
+    """Prose has at most 80 columns, two per Chinese character, and begins with no full stop."""
     out = run(capsys, "diagnose", "autoglm-3090-video-oom", "--lang", "zh", "--explain")[1].partition("\n\n根本")[2]
     prose = [line for line in out.split("\n") if HAN.search(line) and not line.lstrip().startswith(("第 ", "选项 "))]
     assert len(prose) > 20
@@ -471,7 +471,7 @@ def test_an_untranslated_policy_and_its_notes_are_marked() -> None:
     assert all(HAN.search(note) or note.startswith(MARK) for note in found.notes)
 
 
-def test_patterns_are_made_once() -> None:
+def test_patterns_are_compiled_once() -> None:
     """Another language costs no second set of patterns, and is made once."""
     shelf = catalog.load_catalog()
     assert shelf.told_in("zh") is shelf.told_in("zh")

@@ -487,7 +487,7 @@ def test_rows_are_tried_until_one_applies(
 
 
 def test_a_table_without_a_matching_row_names_its_dependency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And so does one that has no value for the program."""
+    """So does one without a value for the program."""
     rows = {"rows": [{"if": [{"memory_gib": 70}], "value": {"LLM_CLASS": 1}}], "depends_on": ["more"]}
     _data(tmp_path, monkeypatch, v0_1_0={"set": {"default moved": rows, "default bare": {}}})
     data = options.load("0.1.0")

@@ -112,7 +112,7 @@ def test_functions_are_kept_of_startup_code_only(package: Path) -> None:
 
 
 def test_messages_are_matched_with_their_holes_filled(package: Path) -> None:
-    """Of f-strings, percent signs and `format`, joined pieces and constants; not of docstrings."""
+    """From f-strings, percent formats, `format`, joined parts and constants, not docstrings."""
     found = Matcher(list(MESSAGES)).found(call_sites.read_sources(package).templates)
 
     assert {pattern: pattern in found for pattern in MESSAGES} == MESSAGES

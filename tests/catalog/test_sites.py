@@ -205,7 +205,7 @@ def test_equal_patch_releases_are_all_named(release: str, alike: tuple[str, ...]
 
 @pytest.mark.parametrize("release", ["0.2.7", "0.4.2", "0.5.3.post1", "0.6.2"])
 def test_different_releases_are_distinguished(release: str) -> None:
-    """Also where the data of options does not reach."""
+    """Also without option data."""
     book = sites.read_book(sites.data_folder() / sites.SITES)
     places = [
         Site(path.rpartition("/")[2], line)

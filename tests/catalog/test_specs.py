@@ -649,7 +649,7 @@ def test_facts_missing_in_a_partial_source_are_unknown() -> None:
 
 
 def test_facts_of_a_family_complete_its_models() -> None:
-    """A head's size where it follows from the hidden size, the tower's heads, the processor's arguments."""
+    """The head size from the hidden size, the tower's heads, the processor's arguments."""
     known = {
         "a": specs.Architecture("s", ("max_pixels",), derives_head_dim=True, encoder_heads="heads"),
         "b": specs.Architecture("s"),
@@ -710,6 +710,6 @@ def test_models_are_found_by_a_unique_last_part() -> None:
         ("nvidia rtx", "rtx"), ("H100 NVL", "h100nvl"), ("NVIDIA NVIDIA X", "x"),
     ],
 )  # fmt: skip
-def test_names_are_compared_without_brands_and_signs(name: str, key: str) -> None:
+def test_names_are_compared_without_brands_and_punctuation(name: str, key: str) -> None:
     """A name that is a brand and nothing else stays."""
     assert specs.name_key(name) == key

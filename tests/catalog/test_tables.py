@@ -54,8 +54,8 @@ def test_rows_are_records_in_the_order_of_the_file(table: Path) -> None:
     checks.check_file(table)
 
 
-def test_a_fault_is_named_by_file_line_and_field(table: Path) -> None:
-    """In the file alone, in the folder, and where the table is loaded."""
+def test_an_error_is_named_by_file_line_and_field(table: Path) -> None:
+    """In the file, in the folder, and when the table is loaded."""
     table.write_text(GOOD.replace("severity: hint", "severity: bad\n  colour: red"), encoding="utf-8")
 
     with pytest.raises(CatalogError, match=r"things.yaml:7: nodes.a.severity: .*\n.*things.yaml:8: nodes.a.colour: "):

@@ -403,7 +403,7 @@ def test_the_history_begins_with_its_failures() -> None:
     assert text_width.width(history_render.listed([long]).split("\n")[1]) in (WIDEST - 1, WIDEST)
 
 
-def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:
+def test_further_changed_numbers_are_noted_as_far_as_they_fit() -> None:
     """The first ones are shown, one at least."""
     assert history_command._that_fit(["a" * 30, "b"]) == ["a" * 30, "b"]
     assert history_command._that_fit(["a" * 30, "b" * 30]) == ["a" * 30]
@@ -422,5 +422,5 @@ def test_numbers_that_have_no_space_in_a_terminal_are_named() -> None:
 def test_models_of_the_toolchain_are_counted_first(
     names: tuple[str, ...], first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A model that is only listed in part, or unknown, is not OK where it was named."""
+    """A model that is partially listed or unknown is not OK if it was named."""
     assert run(capsys, "edge10", "models", *names, "--toolchain", "1.1.7")[1].startswith(first)

@@ -577,7 +577,7 @@ def test_a_parameter_of_the_wrong_type_is_one_line_in_a_notebook(asked_for: Call
 
 @pytest.fixture
 def own(here: Path) -> Iterator[str]:
-    """A catalog folder of one's own, with one symptom of another name."""
+    """A user's catalog folder with one new symptom."""
     text = (folders.catalog_dir() / "symptoms" / "port.in_use.yaml").read_text(encoding="utf-8")
     (here / "own" / "symptoms").mkdir(parents=True)
     mine = text.replace("id: port.in_use\n", "id: port.in_use.mine\n")

@@ -342,7 +342,7 @@ def test_wrapped_words_keep_their_style() -> None:
 
 
 def test_a_long_paragraph_ends_with_a_sign() -> None:
-    """So many lines at most, as plain wrapping does it."""
+    """At most this many lines, wrapped plainly."""
     lines = wrapped(styled("one two three four five six", Tone.FAINT), 10, "", most=2)
 
     assert [str(line) for line in lines] == ["one two", "three …"]

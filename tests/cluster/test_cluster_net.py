@@ -558,7 +558,7 @@ class Cluster:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder with a short name: Ray's sockets lie in it."""
+    """A folder with a short path for Ray's sockets."""
     folder = Path("/tmp") / f"rb{os.getpid()}"  # noqa: S108 - a socket's path has 107 bytes at most
     folder.mkdir()
     yield folder

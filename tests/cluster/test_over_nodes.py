@@ -120,7 +120,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
-    """Makes such a stage."""
+    """Creates such a stage."""
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made: list[Stage] = []

@@ -240,7 +240,7 @@ def test_a_run_has_its_own_placeholders_and_counts() -> None:
 
 
 def test_a_value_before_its_name_is_replaced() -> None:
-    """Where the whole text is at hand; and where a text is cut inside of it."""
+    """In a whole text, and in one that is cut inside the secret."""
     redactor = Redactor()
 
     assert redactor.text(f"{CANARY} was refused\n--api-key {CANARY}\n").count(CANARY) == 0
@@ -287,7 +287,7 @@ def test_the_edges_of_a_secret(text: str, shown: str) -> None:
     assert Redactor().text(text) == shown
 
 
-def test_hostile_input_has_no_end_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_input_has_bounded_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a limit they share a placeholder, and only the latest are remembered."""
     monkeypatch.setattr(redact, "_MAX_TOLD_APART", 300)
     redactor = Redactor()
@@ -674,7 +674,7 @@ FULL = "A" * 64
         (["Loading weights", FULL], 1), (["Loading weights", FULL, "AB=="], 1), (["AB=="], 0), ([FULL, FULL], 0),
         (["Loading weights", *[FULL] * 9, "A" * 65], 1), (["Loading weights", FULL[1:], FULL, FULL, "AB=="], 2),
         (["Loading weights", FULL + "B", FULL, FULL], 2), (["", FULL, "", FULL], 3),
-        # Of 200 characters and two signs at the most, in a frame.
+        # At most 200 characters and two symbols, in a frame.
         (["Loading weights", "A" * 200 + "=="], 1), (["Loading weights", "A" * 201], 2),
         (["Loading weights", FULL + "==="], 2), (["Loading weights", f"│{' ' * 7}{FULL}    "], 1),
         (["Loading weights", f"│{' ' * 8}{FULL}"], 2), (["Loading weights", f"{FULL}     "], 2),
@@ -785,7 +785,7 @@ def test_a_text_may_end_inside_a_key(text: str, begun: int | None) -> None:
     ],
 )  # fmt: skip
 def test_each_character_of_a_plain_text_has_its_place(text: str, plain: str, places: list[tuple[int, int]]) -> None:
-    """Where it begins and ends in the coloured, escaped one."""
+    """Its begin and end in the colored, escaped text."""
     view = secret_places._DecodedText(text)
 
     assert view.text == plain
@@ -936,7 +936,7 @@ def test_a_long_web_token_is_hidden_to_its_last_row(head: str, length: int, widt
 
 @pytest.fixture
 def _restless() -> Iterator[None]:
-    """Threads that take turns as often as can be."""
+    """Threads that switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -99,7 +99,7 @@ def test_harmless_patterns_have_no_error(pattern: str) -> None:
     re.compile(scan.expand(pattern), re.ASCII)
 
 
-def test_every_pattern_of_the_catalog_is_without_fault(shelf: catalog_symptoms.Catalog) -> None:
+def test_every_pattern_of_the_catalog_is_valid(shelf: catalog_symptoms.Catalog) -> None:
     """The shipped patterns obey the rules that a user's own must obey."""
     assert {p: faults(p) for p in shelf.patterns.patterns if faults(p)} == {}
 
@@ -143,7 +143,7 @@ def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog_symptoms.Catal
 @settings(max_examples=150, deadline=None)
 @given(st.text(st.characters(codec=None), max_size=300))
 def test_any_text_can_be_searched(text: str) -> None:
-    """No text raises, lone surrogates included, and places lie inside it."""
+    """Any text, with lone surrogates: no exception, and places inside the text."""
     for engine in (None, "re"):
         for f in PatternSet(["foo", "^x", r"(?P<a>\d{1,9}) GiB"], engine=engine).find(text + "3 GiB"):
             assert 0 <= f.start < f.end <= len(text) + 5
@@ -162,7 +162,7 @@ def test_long_texts_are_searched_in_windows_without_gaps(engine: str | None, pla
 
 @pytest.mark.parametrize("engine", [None, "re"])
 def test_the_beginning_is_the_text_s_not_a_window_s(engine: str | None) -> None:
-    r"""`^` and `\b` look at the text, not at where a window was cut."""
+    r"""`^` and `\b` apply to the text, not to the begin of a window."""
     step = WINDOW - OVERLAP
     text = "-" * step + "Killed" + "-" * WINDOW
     inside = "-" * (step - 1) + "aKilled" + "-" * WINDOW
@@ -232,14 +232,15 @@ def test_groups_without_a_match_are_left_out() -> None:
 @in_one_test(
     ("pattern", "size"),
     [
-        # Characters at the most, and the ways in which wide gaps share them.
+        # Maximum characters, and the number of divisions of wide gaps.
         ("abc", (3, 1)), ("a b", (6, 1)), ("a[ xyz]b", (3, 1)), (r"\d\.\bx", (3, 1)), ("^ab", (2, 1)), ("ab?c", (3, 1)),
         ("a{3}", (3, 1)), ("a{2,5}", (5, 1)), (r"\d{1,40}", (40, 1)), ("[a-z]{1,40}", (40, 1)),
         ("x.{0,9}", (10, 1)), ("x.{0,10}", (11, 11)), (r"x\S{0,10}", (11, 11)), (r"x\D{0,10}", (11, 11)),
          (r"x\W{1,11}", (12, 11)),
         (r"x\w{0,10}", (11, 1)), ("x[^a]{0,10}", (11, 11)), ("x[a]{0,10}", (11, 1)), ("x.{10}", (11, 1)),
         ("x.{0,10}y.{0,20}", (32, 11 * 21)), ("a|bcd|ef", (3, 1)), ("(?:a.{0,10}|b.{0,20})", (21, 21)),
-        # An optional group is tried once and skipped; one that is repeated more than twice must not vary.
+        # An optional group is tried once and skipped; a group repeated more than twice must not
+        # vary.
         ("x(?:a.{0,10})?", (12, 1)), ("x(?:a.{0,10}){0,1}", (12, 1)), ("x(?:a.{0,10}){0,2}", (23, 11)),
         ("x(?:a.{0,10}){1}", (12, 11)),
          ("x(?:a.{0,10}){1,2}", (23, 11)),
@@ -264,7 +265,7 @@ def test_the_size_of_a_pattern(pattern: str, size: tuple[int, int]) -> None:
     ],
 )  # fmt: skip
 def test_the_bounds_of_a_pattern(pattern: str, *, faulty: bool) -> None:
-    """1536 characters, repeats of 200, 100 000 ways, and a word of three signs to look for."""
+    """1536 characters, repeats of 200, 100 000 divisions, and a word of three characters."""
     assert bool(faults(pattern)) is faulty
 
 
@@ -287,7 +288,7 @@ def test_the_words_of_a_pattern(pattern: str, words: tuple[str, ...]) -> None:
 
 
 def test_a_window_s_matches_are_found_once_and_in_order() -> None:
-    """Where several patterns match, and where the first match of one is in a later window."""
+    """If several patterns match, and if the first match of one is in a later window."""
     text = "b" * 10 + "aaa" + "-" * (2 * WINDOW) + "bbbc" + "aaa"
     for engine in (None, "re"):
         found = PatternSet(["bbbc", "aaa", "never"], engine=engine).find(text)
@@ -469,7 +470,7 @@ def test_escaped_characters_are_valid(pattern: str) -> None:
         ("(a)", ["(", "a", ")"]),
     ],
 )  # fmt: skip
-def test_the_signs_of_a_pattern(pattern: str, signs: list[str]) -> None:
+def test_the_characters_of_a_pattern(pattern: str, signs: list[str]) -> None:
     """Escapes, classes, openings of groups and repeats are one each."""
     assert scan._signs(pattern) == signs
 

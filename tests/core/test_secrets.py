@@ -1,7 +1,7 @@
-"""No planted secret is in anything that a command shows or writes; what only looks like one is shown as it was.
+"""No planted secret is in any output or file of a command, and look-alikes stay unchanged.
 
-Every secret is made here, from pieces, so that no scanner takes this file for a leak. A secret counts as leaked when
-any eight characters of its random part are found.
+Every secret is assembled from pieces here, so that no scanner takes this file for a leak. A secret
+counts as leaked if any eight characters of its random part are found.
 """
 
 from __future__ import annotations

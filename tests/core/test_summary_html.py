@@ -57,7 +57,7 @@ def test_evidence_is_folded_below_its_fact() -> None:
 
 
 def test_a_step_without_content_is_marked() -> None:
-    """Without a fact and without evidence the output is one that pages leave out."""
+    """Pages leave out its output."""
     empty = step(None, {"Figures": RenderedView.nothing("no figures")})
     assert empty.is_nothing
     assert empty.plain == "no figures"

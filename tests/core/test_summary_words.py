@@ -47,7 +47,7 @@ def test_a_command_is_split_between_its_words_only(text: str, words: list[str]) 
 
 
 def test_a_long_command_is_broken_as_a_shell_joins_it() -> None:
-    """Below its text, between options; one that has space stays on its line."""
+    """Below its text, between options; a short command stays on its line."""
     words = ["vllm-runbooks", "plan", "org/model", *(f"--option-{n} 'a value'" for n in range(9))]
     command = " ".join(words)
     lines = plain(summary_view(Summary("OK", Tone.GOOD, (), more=Step("", "All figures", command)))).split("\n")
@@ -112,6 +112,6 @@ def test_a_sentence_is_capitalized_but_a_name_is_not(text: str, sentence: str) -
 
 
 def test_names_and_numbers_are_short() -> None:
-    """A model without its folder; concurrency with a decimal only where it matters."""
+    """A model without its folder; concurrency with a decimal only if it matters."""
     assert [short_model_name(name) for name in ("a/b/", "b", "/")] == ["b", "b", "/"]
     assert [concurrency_text(count) for count in (0.5, 9.96, 1234.5)] == ["0.5", "9.9", "1,234"]

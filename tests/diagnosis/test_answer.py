@@ -43,7 +43,7 @@ def cause(found: Answer) -> Finding:
 
 
 def offered(remedy: RemedyText, arguments: dict[str, Any], captures: dict[str, str] | None = None) -> Any:
-    """Edits of a remedy where these arguments are set; None where it is not offered."""
+    """The edits of a remedy for these arguments; None if it is not offered."""
     base = cause(diagnose(PORT))
     symptoms = {**shelf().symptoms}
     symptoms["port.in_use"] = dataclasses.replace(symptoms["port.in_use"], remedies=(remedy,))
@@ -113,7 +113,7 @@ def test_a_remedy_needs_its_inputs() -> None:
 
 
 def test_a_fact_replaces_an_argument() -> None:
-    """The context, for instance, is printed also where no argument is."""
+    """For example, the context is also printed without the argument."""
     assert offered(change({"lower_to": 8192}, "max_model_len"), {}) == [("max_model_len", 2048)]
 
 
@@ -475,7 +475,7 @@ def test_of_many_files_the_first_are_named() -> None:
 
 
 class RecordedMemory(memory.PlannedMemory):
-    """Remembers the last one that a diagnosis made."""
+    """Remembers the last one of a diagnosis."""
 
     last: RecordedMemory
 

@@ -282,7 +282,7 @@ def test_the_innermost_place_decides_also_for_repetitions_without_frames() -> No
 
 
 def test_figures_of_two_ranks_are_never_mixed() -> None:
-    """Neither the same figure in another unit nor one that the first rank did not print."""
+    """Neither the same figure in another unit nor one missing in the first rank."""
     found = diagnose(
         start(
             hit("oom.weights", 4, captures={"tried_mib": "20.00", "total_gib": "23.5"}),

@@ -114,7 +114,7 @@ def test_following_a_whole_log_gives_the_same_answer() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_renamed", [False, True])
-def test_a_file_that_was_begun_anew_is_followed(tmp_path: Path, *, is_renamed: bool) -> None:
+def test_a_restarted_file_is_followed(tmp_path: Path, *, is_renamed: bool) -> None:
     """Emptied at a restart, or replaced by a log rotation: the new log is answered for."""
     log = tmp_path / "startup.log"
     log.write_text(FAILED.read_text("utf-8"), encoding="utf-8")

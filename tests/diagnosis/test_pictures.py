@@ -89,7 +89,7 @@ def test_pictures_stay_inside_their_frame(four: list[ServerRun]) -> None:
             assert 0 <= float(y) <= height
 
 
-def test_text_takes_the_colour_of_the_page(four: list[ServerRun]) -> None:
+def test_text_has_the_color_of_the_page(four: list[ServerRun]) -> None:
     """It reads on a light page and on a dark one; only figures inside a bar have an ink of their own."""
     for svg in drawings(four):
         assert set(re.findall(r'<text [^>]*fill="([^"]+)"', svg)) <= {"currentColor", "#fff", "#111"}
@@ -283,7 +283,7 @@ FIRST = PlannedRank(
     (term("weights", 1.45), term("activation", 1.39), term("non_torch", 0.4), term("kv_cache", 8.6)),
 )  # fmt: skip
 SECOND = replace(FIRST, rank=1, available_gib=9.93, terms=(term("weights", 1.45), term("activation", 0.09)))
-# GLM-4.1V-9B on 23.56 GiB: profiling a video takes more than there is.
+# GLM-4.1V-9B on 23.56 GiB: profiling a video needs more than this.
 FULL = PlannedRank(
     "RTX3090", 0, None, 23.56, None, False,
     (term("weights", 19.17), term("activation", 1.1), term("encoder", 3.5, 2.5, 4.5), term("communication", 0.9),
@@ -414,7 +414,7 @@ def test_a_budget_is_drawn_to_scale() -> None:
 
 
 def test_uncertainty_is_a_whisker_before_the_kv_cache() -> None:
-    """From the least to the most that the other terms take; none where a term is unknown or all are exact."""
+    """From the lower to the upper sums of the other terms; none if one is unknown or all exact."""
     (ends,) = re.findall(r'd="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M', plans()[0])
     scale = (drawing.NARROW - 2) / 79.25
 
@@ -568,7 +568,7 @@ def phase(name: str, clock: float | None, printed: float | None = None) -> Phase
     ],
 )  # fmt: skip
 def test_ticks_have_round_distances(longest: float, ticks: int, step: float) -> None:
-    """One, two or five of a power of ten: the least of which no more than so many fit, also where nothing is long."""
+    """One, two or five times a power of ten: the smallest step with at most this many ticks."""
     assert drawing.tick_step(longest, ticks) == pytest.approx(step, rel=1e-9)
 
 
@@ -590,7 +590,7 @@ def test_an_axis_numbers_its_ticks_from_zero() -> None:
     assert len(body(drawing.axis(0.3, "GiB", left=0, right=9, top=0, bottom=1))) == 2 * 7
 
 
-def test_a_legend_takes_as_many_lines_as_it_needs() -> None:
+def test_a_legend_has_as_many_lines_as_it_needs() -> None:
     """Four names of twenty letters fill a line to its last pixel; with a letter more the last one begins another."""
     names = [letter * 20 for letter in "abcd"]
     row, used = drawing.swatches(dict.fromkeys(names, "#111"), 12)
@@ -878,7 +878,7 @@ def test_a_label_has_room_for_twenty_four_letters(
 
 
 def test_seconds_of_a_phase_are_the_clocks() -> None:
-    """Also where it shows none, and else the printed ones."""
+    """Even if it prints none, else the printed ones."""
     assert [start_pictures.spent(phase("x", *times)) for times in ((0.0, 5.0), (None, 5.0), (None, None))] == [
         0.0, 5.0, None,
     ]  # fmt: skip
@@ -1199,7 +1199,7 @@ def test_a_column_with_equal_values_is_left_out() -> None:
         (Layout(1, 2, 2, 1), "TP 2 · PP 2", False),
     ],
 )  # fmt: skip
-def test_copies_serve_their_requests_together(layout: Layout | None, name: str, is_copied: bool) -> None:  # noqa: FBT001
+def test_replicas_serve_their_requests_together(layout: Layout | None, name: str, is_copied: bool) -> None:  # noqa: FBT001
     """Several servers or several copies in one; a single one counts its own."""
     plan = planned(layout, 1.0, 1, 3.0, total_concurrency=7.0)
 

@@ -115,7 +115,7 @@ def test_no_step_contradicts_the_figures_of_the_log(
         ("INFO:     Application startup complete.\n", "is not applied: the cause is unknown."),
     ],
 )
-def test_where_it_cannot_help_the_reason_is_shown(text: str, said: str) -> None:
+def test_a_policy_that_cannot_help_has_a_reason(text: str, said: str) -> None:
     """The finer symptom decides before its class."""
     found = diagnose(text)
 

@@ -187,7 +187,7 @@ def test_nothing_of_a_log_is_markup(view: Any, *, with_cause: bool) -> None:
     assert (bundle["text/plain"], bundle["text/html"]) == (str(shown), shown.html)
 
 
-def test_the_terminal_gets_no_control_character() -> None:
+def test_control_characters_do_not_reach_the_terminal() -> None:
     """They are shown as escapes; the words stay readable."""
     text = answers.text(hostile())
 

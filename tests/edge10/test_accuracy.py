@@ -207,7 +207,7 @@ def test_three_questions_have_an_interval_and_no_verdict() -> None:
 
 
 def test_points_of_another_scale_have_no_interval() -> None:
-    """Their mean may lie between 0 and 1 all the same."""
+    """Even if their mean is between 0 and 1."""
     row = only(accuracy.compare(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
 
     assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
@@ -358,7 +358,7 @@ def test_paired_answers_detect_smaller_losses() -> None:
 
 
 def test_answers_of_only_one_model_leave_the_scores_to_compare() -> None:
-    """A work folder with reviews on one side, a printed table on the other, in whichever order."""
+    """A review folder on one side, a printed table on the other, in either order."""
     answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set acc OVERALL 40 0.5", model="q")
     for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
         row = only(accuracy.compare(first, second))
@@ -774,7 +774,7 @@ def test_too_many_scores_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_endless_table_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After so many rows no more are read."""
+    """Reading ends at a maximum number of rows."""
     monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
     with pytest.raises(InputError, match="more than 3 rows; use the JSON reports"):
         reports.read([ResultFile("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
@@ -907,7 +907,7 @@ def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFix
 
 
 def test_the_exit_status_is_the_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """0 kept, 1 lost or unknown, 2 what cannot be compared."""
+    """0 kept, 1 lost or unknown, 2 not comparable."""
     row = "| {} | mmlu | mean_acc | OVERALL | {} | {} |\n"
     for name, model, number, score in (
         ("float", "m", 90_000, 0.62),

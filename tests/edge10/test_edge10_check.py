@@ -377,8 +377,8 @@ def test_a_missing_or_empty_folder_is_one_line(tmp_path: Path, capsys: pytest.Ca
         assert said in err
 
 
-def test_names_of_files_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Line ends, escapes and markup in names are shown as signs, in a text and in a document."""
+def test_file_names_cannot_control_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line ends, escapes and markup in names are visible, in text and JSON."""
     root = _tree(tmp_path, "llm-1die")
     (root / "1die" / "a\nnot ok: \x1b[31m<b>.so").write_bytes(b"x")
 

@@ -82,8 +82,8 @@ def test_generated_files_are_a_job_without_problems(tmp_path: Path) -> None:
     assert rb.step(rb.render.edge10_steps.host(told), {"The whole host": rb.edge10_evidence.host(told)}).is_nothing
 
 
-def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_path: Path) -> None:
-    """The compiled model, and the results of both evaluations; a log, where there is one."""
+def test_artefacts_are_found_by_the_names_in_the_job(tmp_path: Path) -> None:
+    """The compiled model, the results of both evaluations, and a log if any."""
     told = made(tmp_path / "job")
     job = told.job.job  # type: ignore[union-attr] # it was read
     assert job is not None

@@ -46,7 +46,7 @@ def asked(name: str) -> ModelSupport:
     ],
 )
 def test_a_listed_model_is_found_under_the_names_that_it_has(name: str, listed: str) -> None:
-    """Case, signs between words, suffixes of the guide's own steps, folders and the maker's name do not hide it."""
+    """Case, punctuation, suffixes of the guide's steps, folders and the vendor are ignored."""
     found = asked(name)
 
     assert found.listed is not None
@@ -76,7 +76,7 @@ def test_another_model_is_unknown_and_never_a_guess(name: str) -> None:
 
 @pytest.mark.parametrize("listed", [each.name for each in catalog.toolchain("1.1.7").models])
 def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: str) -> None:
-    """A listed name need not be a repository: the one that the facts have for it is a model of the catalog."""
+    """A listed name may differ from its repository, which is a model of the catalog."""
     facts = catalog.toolchain("1.1.7")
     found = catalog.specs().model(models.weights(listed, facts))
 

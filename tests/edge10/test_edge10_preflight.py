@@ -333,7 +333,7 @@ def test_a_file_as_data_folder_is_rejected(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: Path) -> None:
-    """Of one that is not there, that of the nearest folder above it."""
+    """For a missing folder, that of the nearest existing parent."""
     there, absent = preflight.folder(tmp_path), preflight.folder(tmp_path / "a" / "b")
     disk = os.statvfs(tmp_path)
 
@@ -380,7 +380,7 @@ def test_missing_facts_of_docker_are_unknown() -> None:
 
 
 def test_a_python_without_vllm_cannot_serve() -> None:
-    """And one that lists nothing is unknown."""
+    """One that lists nothing is unknown."""
     inventory = record(Inventory, {"driver": "550.1", "gpus": [{"index": 0}], "packages": {"torch": "2.8.0"}})
     without = judged(HostCheckRequest("evaluate"), inventory=inventory, python="/opt/python")
     untold = judged(HostCheckRequest("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")

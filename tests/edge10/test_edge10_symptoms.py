@@ -1,4 +1,4 @@
-"""Faults of the Edge10 toolchain are named where a log shows that it is the toolchain's, and nowhere else."""
+"""Failures of the Edge10 toolchain are only diagnosed in logs of the toolchain."""
 
 from __future__ import annotations
 

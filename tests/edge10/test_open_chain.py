@@ -78,7 +78,7 @@ class Host(Stage):
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """Such a host."""
+    """A host with this behavior."""
     return Host(tmp_path, monkeypatch)
 
 

@@ -189,7 +189,7 @@ def test_a_prefix_of_a_slow_text_is_fast(name: str, text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), MADE_TO_BE_SLOW)
 def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
-    """Long lines, nested signs, aliases that multiply: seconds at most, of processor time."""
+    """Long lines, nesting, multiplying aliases: seconds of processor time at most."""
     _judged_quickly(name, text, 10)
 
 

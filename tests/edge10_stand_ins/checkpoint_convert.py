@@ -1,4 +1,4 @@
-"""Stands in for the program that brings a checkpoint into another form."""
+"""Fake of the program that converts a checkpoint."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stands in for datasets."""
+"""Fake of datasets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for numpy: frames of a video."""
+"""Fake of numpy: frames of a video."""
 
 from __future__ import annotations
 

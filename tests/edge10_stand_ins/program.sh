@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stands in for a program of the host: notes its words, and what it reads where that is a password.
+# Fake of a host program: records its words, and its input if that is a password.
 {
   printf '%s' "${0##*/}"
   printf '\t%s' "$@"

@@ -1131,8 +1131,8 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
     for seed in seeds:
         before = {each.id for each in all_of_it()}
         process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        # Moments are counted in what is done, and not in seconds alone: a busy machine has done nothing by then. The
-        # file itself may not be there yet, and is no half of one then.
+        # Timing follows the printed progress, as a busy machine may not have done anything yet. The
+        # file may not exist yet, which is not a partial file.
         err = _read_until(process, passes=seed % 3)
         time.sleep(random.Random(seed).uniform(0.0, 1.5))  # noqa: S311 - a reproducible moment
         process.kill()

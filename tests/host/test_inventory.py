@@ -459,7 +459,7 @@ def test_in_a_container_process_numbers_are_the_hosts(driver: Driver, monkeypatc
 
 
 def test_functions_used_of_nvml_exist() -> None:
-    """Each function that is called has that name and so many parameters in the library that is installed."""
+    """Each called function exists in the installed library with this number of parameters."""
     pynvml: Any = pytest.importorskip("pynvml")
     asked = [
         (str(node.args[0].value), len(node.args) - 1)
@@ -761,7 +761,7 @@ DOCUMENT = {
 def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the reason for it and against each other; the JSON keeps to its schema."""
+    """With its reason and its alternatives; the JSON matches its schema."""
     watched = ("inventory", "--watch", "--gpu-memory", series(tmp_path, DOCUMENT, DOCUMENT, DOCUMENT))
 
     status, out, err = run(capsys, *watched, "--format", "json")
@@ -1125,7 +1125,7 @@ def test_exactly_the_share_is_enough(
     free: float,
     most: float,
 ) -> None:
-    """More in use than there is leaves nothing."""
+    """If more is in use than the total, nothing is free."""
     found = room.of_share(*claim)
 
     assert (found.is_enough, found.free, found.most) == (is_enough, free, most)

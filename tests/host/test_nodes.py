@@ -344,7 +344,7 @@ def test_an_invalid_interface_name_is_not_used(name: str) -> None:
 
 
 def test_an_isolated_node_is_the_one_that_is_named() -> None:
-    """Of three nodes, one cut off both ways: every finding about the network is about that one."""
+    """Of three nodes, one is isolated: every network finding is about it."""
     names = ["a", "b", "c"]
     data = json.loads(_text(PAIR))
     data["nodes"].append(copy.deepcopy(data["nodes"][1]))
@@ -564,7 +564,7 @@ def test_a_node_without_an_answer_has_its_own_fix(why: str, do: str) -> None:
 
 
 def test_a_collective_that_failed_as_advised_is_not_answered_by_the_same_advice() -> None:
-    """Where it ran with the advised variables, something else is at fault."""
+    """If it ran with the suggested variables, the cause is another one."""
 
     def broken(ran: dict[str, dict[str, str]]) -> Change:
         def change(data: dict[str, Any]) -> None:
@@ -583,7 +583,7 @@ def test_a_collective_that_failed_as_advised_is_not_answered_by_the_same_advice(
 
 
 def test_a_failed_collective_has_its_cause_and_a_fix() -> None:
-    """By the rank that could not begin, not by the one that waited for it."""
+    """That of the rank that could not begin, not of the waiting one."""
 
     def change(data: dict[str, Any]) -> None:
         for each in data["collectives"]:

@@ -297,7 +297,7 @@ def test_a_log_is_uploaded(browser: Browser, origin: str, tmp_path: Path) -> Non
 
 
 def test_a_slider_is_moved_by_keyboard(browser: Browser, origin: str) -> None:
-    """Arrow keys move it, and the command below follows; one that is not legal takes the command away."""
+    """Arrow keys move it, and the command follows; an invalid value removes the command."""
     with jupyter_lab.shown(browser, origin, "plan.ipynb") as visit:
         page = visit.page
         page.get_by_text("settled: 0.92", exact=True).wait_for()

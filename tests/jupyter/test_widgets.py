@@ -514,7 +514,7 @@ def test_without_ipywidgets_one_line_names_the_package() -> None:
     )
 
 
-def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
+def test_the_offered_cases_contain_logs() -> None:
     """Each is read as a log, which a diagnosis begins with."""
     assert all(sources.load(name).documents for name in logs.recorded())
     assert "autoglm-3090-video-oom" in logs.recorded()
@@ -799,7 +799,7 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_failing_driver_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the beginning or while watching: the reason, the reset button, and a closed connection."""
+    """While watching or at the beginning: the reason, a stopped watch, a closed connection."""
     _installed()
 
     class Failing:

@@ -165,7 +165,8 @@ def test_values_are_checked_against_recorded_results() -> None:
         ("CUDA_DEVIEC", "CUDA_DEVICE", True), ("CUDA_DEIVCE", "CUDA_DEVICE", True), ("CUDA_DEVIC", "CUDA_DEVICE", True),
         ("CUDA_DVCE", "CUDA_DEVICE", False), ("CUDA_DXVIXE", "CUDA_DEVICE", False),
          ("CUDA_DEVICEXX", "CUDA_DEVICE", False),
-        # A letter of the first part makes it another program's name; one that is missing there does not.
+        # An additional letter in the first part makes it another program's name; a missing one does
+        # not.
         ("MUDA_DEVICE", "CUDA_DEVICE", False), ("CUDX_DEVICE", "CUDA_DEVICE", False),
          ("CUD_DEVICE", "CUDA_DEVICE", True),
         ("CUDA-DEVICE", "CUDA_DEVICE", False), ("ABX", "ABC", True), ("BAC", "ABC", True), ("", "A", True),

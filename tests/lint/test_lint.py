@@ -493,7 +493,7 @@ def test_a_migration_rewrites_what_is_certain(from_: str, to: str, text: str, ex
         ),
     ],
 )
-def test_a_move_names_the_variables_whose_default_changed(
+def test_a_migration_names_variables_with_changed_defaults(
     from_: str, to: str, text: str, expected: list[tuple[str, Any, Any]]
 ) -> None:
     """Where they matter and are not set: the engine, the memory, tool calls."""
@@ -675,7 +675,7 @@ def test_a_key_in_several_quotes_is_hidden_everywhere() -> None:
 
 
 def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> None:
-    """A key `vllm` is hidden where it is the key, and `vllm serve` stays."""
+    """A key `vllm` is hidden as a key, and `vllm serve` stays."""
     found = checking.lint_text("vllm serve m --api-key vllm --swap-space 4\n", vllm="0.33.0", fix=True)
 
     assert found.fixed == "vllm serve m --api-key [secret-1]\n"
@@ -1150,7 +1150,7 @@ def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest
 
 
 def test_annotations_are_escaped_as_github_reads_them() -> None:
-    """Percent signs and line breaks everywhere; colons and commas in properties only."""
+    """Percent signs and line breaks are escaped everywhere, colons and commas in properties."""
     assert render.issues.github(FOUND, "a,b:c%\r.sh") == (
         "::error file=a%2Cb%3Ac%25%0D.sh,line=3,col=14,title=option.unknown::100%25 wrong,%0Ano: such\n"
         "::warning file=a%2Cb%3Ac%25%0D.sh,line=4,col=1,title=shell.blank::A blank <b> \\x1b[31m\n"

@@ -251,7 +251,7 @@ def test_valid_or_unknown_launches_have_no_issue(
     assert [rule for rule in rules(shelf, flags, **known) if rule not in quiet] == [], why
 
 
-def test_every_rule_is_shown_to_hold() -> None:
+def test_every_rule_has_a_test() -> None:
     """No rule is listed that no example above or below reaches."""
     shown = {f"meaning.{case[0]}" for case in BROKEN} | {f"safety.{case[0]}" for case in UNSAFE}
     known = [rule.id for rule in knowledge.knowledge().rules.values() if rule.id.startswith(("meaning.", "safety."))]
@@ -354,7 +354,7 @@ def _of_size(rule: str, **says: str) -> list[Said]:
         (1, {"attention_heads": 7}, []),
         (2, {"attention_heads": 8}, []),
         (2, {"attention_heads": 9}, _of_size("heads-not-divisible", size="2", heads="9", fitting="1, 3, 9")),
-        # More ranks than heads of the keys and values hold copies, where one number divides the other.
+        # More ranks than KV heads replicate them, if one number divides the other.
         (8, {"kv_heads": 4, "is_mla": False}, _of_size("kv-heads-replicated", size="8", heads="4", copies="2")),
         (4, {"kv_heads": 4, "is_mla": False}, []),
         (2, {"kv_heads": 4, "is_mla": False}, []),
@@ -501,7 +501,7 @@ RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backen
         # Arguments that are not shown may use more, never less.
         ({}, {"device_count": 2, "is_elided": True}, []),
         ({TP: 2}, {"device_count": 1, "is_elided": True}, too_few(2, 1)),
-        # Ray where one host has all that is needed.
+        # Ray, if one host has all that is needed.
         ({TP: 2, **RAY}, {"cards": ONE_HOST}, [("meaning.ray-on-one-host", tuple(RAY), {"needed": "2"})]),
         ({TP: 2, **RAY}, {"device_count": 2}, [("meaning.ray-on-one-host", tuple(RAY), {"needed": "2"})]),
         (RAY, {}, []),
@@ -567,7 +567,7 @@ def test_the_encoders_heads_are_split_unless_it_is_whole_everywhere(
     assert said(flags, ENCODER, defaults=defaults) == expected
 
 
-def test_the_option_that_keeps_the_encoder_whole_is_named_where_the_release_has_it() -> None:
+def test_the_option_for_a_whole_encoder_is_named_if_the_release_has_it() -> None:
     """An older one splits it and has no word for anything else."""
     (found,) = said({TP: 2}, ENCODER, defaults={"mm_encoder_tp_mode": "weights"})
 
@@ -813,7 +813,7 @@ def test_a_kind_of_input_that_was_forgotten(
         ({"hf_overrides": {}}, {"architecture": "Other"}, {}, []),
         ({}, {"architecture": "Arch"}, {}, []),
         ({}, {}, {}, []),
-        # Parsers: one that nothing switches on, and one that is not there.
+        # Parsers: one without the option that enables it, and an unknown one.
         ({"tool_call_parser": "t"}, None, {"entry": "serve"},
          [("meaning.tool-parser-unused", ("tool_call_parser",), {"parser": "t"})]),
         ({"tool_call_parser": "t"}, None, {"entry": "image"},

@@ -43,7 +43,7 @@ def fixed(text: str, vllm: str) -> str:
 @in_one_test(
     ("vllm", "before", "after"),
     [
-        # Keys of a JSON option: by themselves where the release reads such, else in one value.
+        # Keys of a JSON option: dotted if the release reads them, else in one value.
         ("0.9.2", "--speculative-model x", "--speculative-config.model x"),
         (
             "0.8.5",

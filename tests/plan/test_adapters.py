@@ -58,7 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 """Default of these cases: 2 adapters of rank 16 on one GPU."""
 _ASKED = ("llama, 3 of rank 64", "llama, 500 words", "llama, 2 cards, sharded", "qwen3, tied", "phi3")
-"""Those that a release is asked about anew: each takes it some ten seconds, and experts are not built on a CPU."""
+"""Cases for a new run of a release: each takes ten seconds, and experts cannot run on a CPU."""
 MEASURED = {
     "llama, 1 of rank 16": {"0.11.0": 450_560, "0.32.0": 172_032},
     "llama, 3 of rank 64": {"0.8.5": 2_916_352, "0.11.0": 2_916_352, "0.16.0": 2_064_384, "0.32.0": 2_064_384},
@@ -76,8 +76,11 @@ MEASURED = {
     "qwen2_moe": {"0.16.0": 824_448},
     "mixtral": {"0.11.0": 705_536, "0.16.0": 1_393_664, "0.32.0": 1_393_664},
 }
-"""Bytes of all stacked tensors, with those that embedding and head grow by, of models that the releases' own
-LoRAModelManager wrapped on a CPU (`adapters_of_vllm`); experts' own small flags left out."""
+"""Bytes of stacked adapter tensors, and of the growth of embedding and head, as measured.
+
+The releases' own LoRAModelManager wrapped the models on a CPU (`adapters_of_vllm`); small flags of
+experts are left out.
+"""
 
 
 def asked_of(case: dict[str, Any], version: str, **more: Any) -> LoraDemand:
@@ -108,7 +111,7 @@ def size(case: dict[str, Any], version: str, **more: Any) -> int:
     ("name", "version", "measured"),
     [(name, version, found) for name, by in MEASURED.items() for version, found in by.items()],
 )
-def test_the_room_is_what_the_release_sets_aside(name: str, version: str, measured: int) -> None:
+def test_the_room_matches_the_release(name: str, version: str, measured: int) -> None:
     """Each wrapped layer has the measured bytes, and no range begins below them."""
     band = sizes(CASES[name], version)[0]
     assert band is not None
@@ -117,7 +120,7 @@ def test_the_room_is_what_the_release_sets_aside(name: str, version: str, measur
 
 
 @pytest.mark.slow
-def test_an_installed_release_sets_aside_what_we_plan() -> None:
+def test_an_installed_release_matches_the_plan() -> None:
     """The vLLM of VLLM_RUNBOOKS_TEST_PYTHON reserves the same bytes, except for experts."""
     if not _PYTHON:
         pytest.skip("VLLM_RUNBOOKS_TEST_PYTHON names no Python with vLLM")
@@ -145,7 +148,8 @@ def test_stages_have_the_adapters_of_their_own_layers() -> None:
     first, last = sizes(case, "0.32.0", ranks=Ranks(pipeline=2))
     assert first is not None
     assert last is not None
-    # One layer each (65,536 bytes), the embedding's 20,480 and the head's 20,480: those of the measured 172,032.
+    # One layer each (65,536 bytes), the embedding's 20,480 and the head's 20,480: the measured
+    # 172,032.
     assert (first.expected, last.expected) == (86_016, 86_016)
 
 
@@ -308,7 +312,7 @@ def test_expert_parallelism_excludes_adapters_of_experts_at_first(
     ("rank", "tensor", "is_refused"), [(16, 4, False), (16, 3, True), (2, 4, True), (16, 1, False)]
 )
 def test_a_sharded_rank_is_divided_evenly(rank: int, tensor: int, is_refused: bool) -> None:  # noqa: FBT001
-    """Only where the rank of adapters is divided at all."""
+    """Only if the rank of adapters is divided."""
     for is_sharded in (False, True):
         asked = asked_of({}, "0.16.0", rank=rank, ranks=Ranks(tensor=tensor), is_sharded=is_sharded)
         assert bool(list(refusals(shape(_LLAMA), asked))) == (is_refused and is_sharded)

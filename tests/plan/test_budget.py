@@ -128,7 +128,7 @@ def test_no_utilization_fixes_the_failed_launch() -> None:
 
 
 def test_without_its_encoder_mode_the_failed_launch_is_uncertain() -> None:
-    """This mode's copy (202 MiB) is less than the gap in the error: 559 MiB free of 698."""
+    """The mode's copy is 202 MiB, and the error is 139 MiB short: 559 MiB free of 698."""
     found = phone(mm_encoder_tp_mode="weights")
     assert any(said.startswith("profiling 1 video of 18,605 tokens may run out") for said in found.limits)
 
@@ -147,7 +147,7 @@ def test_without_videos_the_failed_launch_reaches_its_cache() -> None:
 
 
 def test_the_weights_of_nine_launches_in_ten_match() -> None:
-    """The line "Model loading took" is within 1 % for nine of ten launches, and always within 3 %."""
+    """The printed weights are within 1 % for nine of ten launches, and always within 3 %."""
     found = measured.weights()
     assert len(found) >= 60
     assert sum(abs(off.error) <= 0.01 for off in found) >= 0.9 * len(found)

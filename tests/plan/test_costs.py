@@ -263,7 +263,7 @@ def test_nvlink_bridges_of_older_gpus_count_as_pcie() -> None:
     assert costs.communication(settings, "nvlink-bridge", capability=_A10) == costs.communication(settings, "pcie")
 
 
-def test_several_hosts_may_take_more() -> None:
+def test_several_hosts_may_need_more() -> None:
     """Ranks on two hosts have the same expected amount and a wider band."""
     settings = _settings("0.19.0", 8192, 1024, ranks=Ranks(tensor=16))
     one, two = (costs.communication(settings, "nvlink", nodes, capability=_HOPPER) for nodes in (1, 2))
@@ -479,7 +479,7 @@ def test_data_parallel_ranks_cut_experts_like_tensor_ranks(tensor: int, data: in
     assert _gib(costs.communication(shared, "nvlink", capability=_HOPPER, has_experts=True))[1] > 1
 
 
-def test_parts_of_wide_experts_take_less_of_the_workspace() -> None:
+def test_parts_of_wide_experts_need_less_of_the_workspace() -> None:
     """Mixtral's experts of 14,336 values, cut by two data ranks, leave results of 14,336 and 7,168 for each token."""
     shared = _settings("0.19.0", 8192, 256, ranks=Ranks(data=2))
     whole = replace(shared, ranks=Ranks(data=2, splits_experts=True))
@@ -637,7 +637,8 @@ def test_gpus_before_hopper_share_no_symmetric_memory(
 @pytest.mark.parametrize(
     ("version", "is_v0", "fixed", "each", "low", "high"),
     [
-        # GiB: a fixed part and one for each graph, and the scatter around both (printed starts of each era).
+        # GiB: a fixed part and one for each graph, and the scatter around both (printed launches of
+        # each era).
         ("0.7.3", True, 0.1, 0.006, 0.4, 3.0),
         ("0.8.5", False, 0.2, 0.006, 0.4, 1.8),
         ("0.10.2", False, 0.2, 0.006, 0.4, 1.8),
@@ -752,7 +753,7 @@ def test_few_rows_are_sorted_together(rows: int, factors: tuple[float, float, fl
 def test_tritons_buffer_has_a_row_for_each_multiprocessor(
     card: tuple[int, int] | None, kept: tuple[int, int, int]
 ) -> None:
-    """108 of an A100, 114 or 132 of an H100 (NVIDIA's white papers); never more than there are rows."""
+    """108 of an A100, 114 or 132 of an H100 (NVIDIA's white papers); at most one per row."""
     settings = _settings("0.19.0", 8192, 1024)
     row = 128_256 * 4
     workspace = (8.125, 32.0 if card == _HOPPER else 8.125, 8.125 if card == _AMPERE else 32.0)
@@ -845,7 +846,8 @@ _MAMBA = Recurrent("mamba2", inner=1000, groups=3, state=17)
         (Layer(None, Dense(10, is_gated=True)), 30),
         # Queries, their rotated copy, keys without the rotated part and values, twice.
         (Layer(_SHARED, None), 8 * (2 * (32 + 16) + 32 + 2 * 40)),
-        # Four copies of keys and values, twice each, and of what a state-space layer has inside, twice.
+        # Four copies of keys and values, twice each, and of a state-space layer's inner values,
+        # twice.
         (Layer(_GDN, None), 4 * (2 * 3 * 5 + 2 * 7 * 11)),
         (Layer(_MAMBA, None), 4 * (2 * 1000 + 3 * 17)),
         (Layer(Recurrent("linear", heads=8, head_dim=9), None), 4 * 2 * 8 * 9),
@@ -895,7 +897,7 @@ def test_an_indexer_widens_the_range() -> None:
 def test_the_cached_context_of_latent_attention_is_expanded(
     version: str, length: int, sequences: int, block: int | None, tokens: int
 ) -> None:
-    """Since 0.11 the profiling run makes keys and values of so many tokens, where they are more than the rest."""
+    """Since 0.11 the profiling run creates keys and values of this many tokens."""
     model = replace(_model(_LLAMA), kinds=(Layer(_SHARED, None),), pattern=(0,), hidden_size=64, vocabulary_size=64)
     settings = _settings(
         version, 100, sequences, ranks=Ranks(tensor=2, pipeline=2), max_model_len=length, block_tokens=block
@@ -963,7 +965,7 @@ def test_the_older_engine_frees_expert_memory() -> None:
 
 
 @pytest.mark.parametrize(("version", "at_a_time"), [("0.11.2", 32_768), ("0.12.0", 16_384)])
-def test_experts_take_so_many_tokens_at_a_time(version: str, at_a_time: int) -> None:
+def test_experts_process_a_maximum_of_tokens_in_a_step(version: str, at_a_time: int) -> None:
     """VLLM_FUSED_MOE_CHUNK_SIZE was halved (envs.py, 0.11.2 and 0.12.0)."""
     settings = _settings(version, 65_536, 256, ranks=Ranks(pipeline=2))
     wide = replace(_model("Qwen/Qwen3-30B-A3B"), kinds=(Layer(_HEADS, Experts(4, 8, 4000)),), pattern=(0,))
@@ -974,7 +976,7 @@ def test_experts_take_so_many_tokens_at_a_time(version: str, at_a_time: int) -> 
 
 
 def test_experts_behind_a_latent_free_its_memory() -> None:
-    """Results are as wide as the projected state, where that is wider than the experts' own part."""
+    """Results are as wide as the projected state, if it is wider than the experts' part."""
     model = replace(
         _model(_LLAMA), kinds=(Layer(_HEADS, Experts(8, 2, 100, is_gated=False, latent=300)),), pattern=(0,)
     )

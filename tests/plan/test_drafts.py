@@ -91,7 +91,8 @@ def _loaded(
 # ---- weights
 
 _LOADED = [
-    # What vLLM's own proposers of these releases held on a CPU beyond the target's storages, tables of cosines and
+    # Bytes that vLLM's own proposers of these releases had on a CPU beyond the target's, tables of
+    # cosines and
     # sines counted, the two scales of a layer's cache (16 bytes) not; weights of bfloat16 with random values.
     ("eagle", "0.11.0", _HEAD, _BARE, 409_856),
     ("eagle", "0.16.0", _HEAD, _BARE, 409_856),
@@ -201,7 +202,7 @@ _OWNED = """
 
 
 @in_one_test("row", _OWNED.strip().splitlines())
-def test_since_when_a_models_own_layers_draft(row: str) -> None:
+def test_the_release_since_which_a_models_own_layers_draft(row: str) -> None:
     """By its kind or its architecture, by the earlier of both where both are named."""
     since, *names = row.split()
     for name in names:
@@ -261,7 +262,7 @@ shared head of 100 one head, and four blocks with a bias.
 def test_a_draft_changes_with_the_releases_that_changed_it(
     what: str, config: Mapping[str, Any], method: str, tensors: frozenset[str] | None, expected: str
 ) -> None:
-    """From 0.7 to 0.33 it takes other bytes where the release's code is another, and nowhere else."""
+    """From 0.7 to 0.33 its bytes change exactly where the release's code does."""
     releases = [*(f"0.{minor}.0" for minor in range(7, 12)), "0.11.1", *(f"0.{minor}.0" for minor in range(12, 34))]
     seen, before = [], 0
     for release in releases:
@@ -281,7 +282,7 @@ def test_a_draft_changes_with_the_releases_that_changed_it(
     ],
 )  # fmt: skip
 def test_medusas_heads_have_the_sizes_of_their_file(config: dict[str, Any], shortened: int, blocks: int) -> None:
-    """As many heads as tokens are speculated, each of so many blocks; any field of a number of layers counts."""
+    """A head per speculated token, each of this many blocks; any field for layers counts."""
     told = {name: value for name, value in _MEDUSA.items() if name not in ("truncated_vocab_size", "num_hidden_layers")}
     # Two heads: blocks of 128 x 128, and rows of as many words, padded to 64, in 0.9 each head's own.
     expected = 2 * 2 * (blocks * 128 * 128 + -(-shortened // 64) * 64 * 128)
@@ -539,7 +540,7 @@ def test_a_folder_is_read_with_the_names_in_its_files(tmp_path: Path) -> None:
     assert f"draft model {tmp_path}" in found.per_gpu[0].terms[0].source
 
 
-def test_names_come_from_an_index_where_there_is_one(tmp_path: Path) -> None:
+def test_names_come_from_an_index_if_there_is_one(tmp_path: Path) -> None:
     """The index lists every tensor; an empty folder has no names."""
     assert tensor_names(tmp_path) is None
     index = {"weight_map": {"lm_head.weight": "a.safetensors"}}

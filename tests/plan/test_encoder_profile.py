@@ -640,13 +640,16 @@ CHANGED: list[tuple[str, dict[str, Any], str]] = [
     ("llama-4-scout", {}, "9 10 13"),
     ("gemma-4-26b", {"items": {"video": 0}, "processor": {"max_soft_tokens": 70}}, "9 10 21 22"),
 ]
-"""Model, start, and the releases 0.x whose profile is another than that of the one before: where the sources that this
-file and the planner name begin (multimodal/profiling.py, v1/worker/gpu_model_runner.py, models/ of each family)."""
+"""Model, launch, and the releases 0.x that change its profile.
+
+The releases are where the sources named in this file and the planner begin
+(multimodal/profiling.py, v1/worker/gpu_model_runner.py, models/ of each family).
+"""
 
 
 @pytest.mark.parametrize(("name", "more", "changed"), CHANGED)
 def test_a_profile_changes_with_the_releases_that_changed_it(name: str, more: dict[str, Any], changed: str) -> None:
-    """From 0.8 to 0.33 it is another where the release's code is, and nowhere else."""
+    """From 0.8 to 0.33 it changes exactly where the release's code does."""
     seen = []
     for minor in range(8, 34):
         settings = adjusted(start(f"0.{minor}.0", 32768, 8192), **more)
@@ -662,11 +665,11 @@ qwen3-vl-8b   temporal_patch_size spatial_merge_size in_channels deepstack_visua
 glm-4.1v-9b   temporal_patch_size spatial_merge_size in_channels out_hidden_size
 gemma-4-26b   default_output_length position_embedding_size
 """
-"""Fields of a tower's file that hold what the class has of itself (transformers 5.19.0)."""
+"""Fields of a tower's file with the defaults of its class (transformers 5.19.0)."""
 
 
 @pytest.mark.parametrize("row", BARE.strip().splitlines())
-def test_sizes_that_a_file_leaves_out_are_the_classs(row: str) -> None:
+def test_fields_missing_in_a_file_are_the_classs(row: str) -> None:
     """A tower without them is profiled all the same."""
     name, *fields = row.split()
     vision = {field: value for field, value in config(name)["vision_config"].items() if field not in fields}
@@ -777,7 +780,7 @@ def test_a_missing_limit_is_no_limit(release: str, told: dict[str, int] | None, 
     assert profiled("gemma-3-4b", start(release, 8192, 8192, 1, items=told)).items == limit
 
 
-def test_the_older_engine_shares_the_batch_out_among_requests() -> None:
+def test_the_older_engine_divides_the_batch_among_requests() -> None:
     """It runs one item of each modality for each request whose items fit the batch (0.8.5 config.py:2800).
 
     One picture of 256 tokens a request: 8192 / 256 are 32 requests, five pictures each: 6.
@@ -811,7 +814,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("told", "release", "is_first", "reason"), REASONS)
-def test_where_the_newer_runner_profiles_no_encoder(
+def test_the_newer_runner_may_profile_no_encoder(
     told: dict[str, Any],
     release: str,
     is_first: bool,  # noqa: FBT001

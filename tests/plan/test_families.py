@@ -1,4 +1,4 @@
-"""What a family fills in for fields that a file leaves out is what its class in transformers fills in."""
+"""Defaults of a family for missing fields equal those of its class in transformers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def _each(names: str, said: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 BESIDE: Mapping[str, Mapping[str, Any]] = {
-    # Pictures' and words' parts: the whole model's class says whether the embedding is shared, the text part's nothing.
+    # Multimodal parts: the whole model's class says whether the embedding is shared, not the text
+    # part's.
     **_each("qwen2_vl qwen2_5_vl qwen3_vl", {"tie_word_embeddings": False}),
     "qwen3_vl_moe": {"tie_word_embeddings": False},
     "glm4v": {"tie_word_embeddings": False, "partial_rotary_factor": 0.5},
@@ -38,7 +39,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "exaone_moe": _PLAIN_HEAD | {"attention_bias": False},
     "apertus": _PLAIN_HEAD | {"mlp_bias": False},
     "mllama": _PLAIN_HEAD | {"attention_bias": False, "mlp_bias": False},
-    # Layers for speculative decoding that the classes of vLLM read where a file names them.
+    # Layers for speculative decoding that vLLM's classes read if a file names them.
     "qwen3_next": {"num_nextn_predict_layers": 1},
     **_each("deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k25", _DEEPSEEK),
     "deepseek_v2": {"moe_layer_freq": 1} | _NO_DRAFTS,
@@ -60,12 +61,12 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,
 }  # fmt: skip
-"""What a class of transformers does not have, or where vLLM reads another part's (0.33.0 model_executor/models/)."""
+"""Fields missing in a class, or that vLLM reads elsewhere (0.33.0 model_executor/models/)."""
 
 
 @in_one_test("name", families())
-def test_what_a_file_leaves_out_is_what_the_class_fills_in(name: str) -> None:
-    """Each default is that of the class; of what no class says, that of vLLM's own."""
+def test_missing_fields_have_the_defaults_of_the_class(name: str) -> None:
+    """Each default is the class's, or without one vLLM's own."""
     of_class = RECORDED.get(ALIKE.get(name, name), {})
     beside = BESIDE.get(ALIKE.get(name, name), {})
     assert dict(families()[name].defaults) == {**of_class, **beside, **BESIDE.get(name, {})}

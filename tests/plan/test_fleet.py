@@ -276,7 +276,7 @@ def test_an_impossible_layout_is_rejected(
 
 
 def test_containers_share_the_hosts_cache_of_weights() -> None:
-    """As vLLM's documentation runs its image (docs/deployment/docker.md); other folders lie where they are named."""
+    """As in vLLM's documentation (docs/deployment/docker.md); other folders are as named."""
 
     def volumes(model: str = MODEL, flags: Mapping[str, Any] = {}, **more: Any) -> object:
         made = fleet.instances(model, options.load("0.19.0"), EIGHT, flags=flags, **more)
@@ -366,7 +366,7 @@ def test_a_script_ends_with_the_status_of_the_server_that_ended(tmp_path: Path) 
     assert (kept.name.startswith("vllm-8001.log."), kept.read_text()) == (True, "the last start failed\n")
 
 
-def test_hosts_that_share_a_folder_have_logs_of_their_own() -> None:
+def test_hosts_that_share_a_folder_have_separate_logs() -> None:
     """Both parts of an instance have its port in their name."""
     first, second = (fleet.shell(own) for own in on_hosts(laid_out("0.16.0", "two hosts, 1 x tp4 pp2")))
 
@@ -376,7 +376,7 @@ def test_hosts_that_share_a_folder_have_logs_of_their_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     """Without a word."""
     alone, reached = (fleet.systemd(on_hosts(laid_out("0.19.0", of))[-1]) for of in ("4 x tp2", "two hosts, 4 x tp2"))
     for name, text in (*alone.items(), *reached.items()):
@@ -386,7 +386,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         assert [line for line in said.stderr.splitlines() if name in line] == []
 
 
-# What a release prints about a split
+# Lines that a release prints about a split
 
 
 def confirmed(
@@ -540,7 +540,7 @@ def test_the_part_of_a_rank_is_described(split: ParallelSizes, has_experts: bool
     assert what in [line.what for line in confirmed("0.19.0", split, has_experts=has_experts).lines]
 
 
-def test_ranks_that_read_a_prompt_together_have_places_of_their_own() -> None:
+def test_ranks_of_a_prefill_context_group_have_separate_places() -> None:
     """TP counts fastest, then prefill ranks, then stages (0.16.0 distributed/parallel_state.py:1340)."""
     release = options.load("0.16.0")
     split = ParallelSizes(tp=2, pp=2, pcp=2)
@@ -603,7 +603,7 @@ def test_verification_changes_nothing() -> None:
     assert {look.effect for look in looks} == {"none (read-only)"}
 
 
-# What is written for a plan
+# Files for a plan
 
 
 def planned(model: str, gpus: str, version: str, **more: Any) -> dict[str, str]:

@@ -1,6 +1,7 @@
-"""What releases make of --speculative-config and --limit-mm-per-prompt, and of options that contradict others.
+"""--speculative-config and --limit-mm-per-prompt in each release, and contradictory options.
 
-What is refused was tried with vLLM 0.32.0, 0.16.0, 0.11.0 and 0.8.5 on a CPU (SpeculativeConfig, MultiModalConfig).
+Errors were verified with vLLM 0.32.0, 0.16.0, 0.11.0 and 0.8.5 on a CPU (SpeculativeConfig,
+MultiModalConfig).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def test_a_bare_number_of_tokens_used_deepseeks_own_layers_before_0_11(release: 
 @pytest.mark.parametrize("model", [_LLAMA, "Qwen/Qwen3-8B"])
 @pytest.mark.parametrize("release", ["0.11.0", "0.19.0", "0.33.0"])
 def test_a_model_without_mtp_layers_cannot_draft_by_them(model: str, release: str) -> None:
-    """NotImplementedError where no kind of MTP is found (0.11.2 config/speculative.py:390, 0.19.0 :530)."""
+    """NotImplementedError without a kind of MTP (0.11.2 config/speculative.py:390, 0.19.0 :530)."""
     said = _refusal(model, release, speculative_config={"method": "mtp", "num_speculative_tokens": 1})
     assert "has no MTP layers to draft with" in said
 
@@ -160,7 +161,7 @@ def test_limits_of_a_text_model_are_not_checked() -> None:
         (_STILL, {"video": 0}, True),
     ],
 )
-def test_a_tower_is_left_out_where_all_it_reads_is_limited_to_none(
+def test_a_tower_is_left_out_if_all_its_modalities_are_limited_to_zero(
     model: str, told: dict[str, Any], *, is_loaded: bool
 ) -> None:
     """Others have 999 (0.33.0 config/multimodal.py:215; models/qwen2_5_vl.py:1434, models/gemma3_mm.py:552)."""
@@ -223,7 +224,7 @@ def test_short_options_complete_the_long_one(options: dict[str, Any], found: Any
 @pytest.mark.parametrize(
     ("method", "is_one"), [("mtp", True), ("deepseek_mtp", True), ("eagle", False), ("mtp_x", False), ("", False)]
 )
-def test_methods_of_own_layers_are_known_by_their_name(method: str, *, is_one: bool) -> None:
+def test_methods_with_the_models_own_layers_are_known_by_name(method: str, *, is_one: bool) -> None:
     """`mtp`, and every name that ends so (0.33.0 config/speculative.py, MTPModelTypes)."""
     assert json_options.is_mtp(method) is is_one
 

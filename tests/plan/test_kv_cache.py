@@ -74,7 +74,7 @@ _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
         ("0.19.0", _GEMMA_4, _LONG, 21.5 * GIB, ([5] * 6, 655_360, 35_225, 93_920, 6.96)),
         # Releases that count what requests need print more tokens for the same memory.
         ("0.20.2", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 1_571_054, 11.99)),
-        # Asynchronous batches make a window dearer where the release counts them.
+        # Asynchronous batches enlarge a window if the release counts them.
         (
             "0.26.0",
             _GPT_OSS,
@@ -171,7 +171,7 @@ def test_the_older_engine_counts_tokens(layers: dict[KvLayer, int], length: int,
         # Up to 0.16 a rank of layers of several sizes paid for the pages of all stages.
         ("0.16.0", [{_FULL: 2}, {replace(_FULL, key_size=128): 2}], [GIB, GIB], ((196_608, 196_608), 5461)),
         ("0.17.1", [{_FULL: 2}, {replace(_FULL, key_size=128): 2}], [GIB, GIB], ((65_536, 131_072), 8192)),
-        # Each rank made its own groups up to 0.10, in whichever order its layers have.
+        # Each rank made its own groups up to 0.10, in any order of its layers.
         ("0.10.2", [{_SLIDING: 2, _FULL: 2}, {_FULL: 3, _SLIDING: 3}], [GIB, GIB], ((65_536, 98_304), 10_922)),
     ],
 )

@@ -49,7 +49,7 @@ def _seen(forms: KvForms) -> list[tuple[str, int, int, int]]:
 
 _STARTS = [
     # Of a log: model, release, options, batched tokens and GiB of cache; then the layers of the groups, bytes of a
-    # block, and tokens and concurrency as they were printed.
+    # block, and printed tokens and concurrency.
     ("openai/gpt-oss-20b", "0.19.0", CacheOptions(131_072), 2048, 36.56, [12, 12], 393_216, 798_624, 11.99),
     ("google/gemma-4-26B-A4B", "0.19.0", CacheOptions(131_072), 2048, 21.5, [5] * 6, 655_360, 93_936, 6.96),
     ("google/gemma-4-26B-A4B", "0.19.0", CacheOptions(262_144), 2048, 24.45, [5] * 6, 655_360, 106_800, 4.37),
@@ -152,7 +152,7 @@ _QWEN, _NEMOTRON, _KIMI = ((_GDN, 3), (_WIDE, 1)), ((_MAMBA2, 3), (_FULL, 1)), (
         (_QWEN, "0.16.0", {"capability": _HOPPER}, (400, "none", 8192, 1_634_304)),
         # FlashInfer wanted blocks of 32 on Blackwell.
         (_QWEN, "0.16.0", {"capability": _BLACKWELL}, (416, "none", 8192, 1_634_304)),
-        # Where prefixes are cached there is a state for each block.
+        # With prefix caching there is a state for each block.
         (_QWEN, "0.28.0", {}, (784, "align", 784, 3_207_168)),
         (_QWEN, "0.28.0", {"caches_prefixes": False}, (784, "none", 8192, 3_207_168)),
         (_QWEN, "0.19.1", {"caches_prefixes": True}, (784, "align", 784, 3_207_168)),

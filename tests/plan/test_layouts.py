@@ -432,7 +432,7 @@ def test_speed_is_bounded_by_the_bytes_per_token() -> None:
 
 
 def test_of_a_mixture_only_the_experts_that_run_are_read() -> None:
-    """gpt-oss-20b runs 4 of 32 experts: the bound lies well above that of all its weights, and below 8 times of it."""
+    """gpt-oss-20b runs 4 of 32 experts: the bound is between 1 and 8 times that of all weights."""
     way = judged("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", {"max_model_len": 8192})[0]
     assert way.speed is not None
     assert way.budget is not None
@@ -646,7 +646,7 @@ def test_gpus_of_a_prefill_context_group_are_split_as_one() -> None:
     assert candidates(1, 2) == ()
 
 
-def test_a_way_is_named_by_its_copies_and_its_sizes() -> None:
+def test_a_layout_is_named_by_its_replicas_and_its_sizes() -> None:
     """Sizes of one are left out."""
     names = [
         LayoutChoice(replicas, ranks, (), ()).name

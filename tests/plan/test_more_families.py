@@ -166,7 +166,7 @@ def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:
 
 
 @pytest.mark.parametrize(("release", "has_tower"), [((0, 14, 1), True), ((0, 15, 1), False)])
-def test_a_tower_is_left_out_since_the_release_that_does_so(release: tuple[int, ...], has_tower: bool) -> None:  # noqa: FBT001
+def test_a_tower_is_left_out_since_its_release(release: tuple[int, ...], has_tower: bool) -> None:  # noqa: FBT001
     """With all modalities limited to 0 SmolVLM's tower is loaded before 0.15.1 all the same (models/idefics3.py)."""
     config = next(model["config"] for model in _record()["models"] if model["name"] == "smolvlm")
     loaded = load(inventory(shape(config)), Ranks(), release=release, encoder_off=True)
@@ -224,7 +224,7 @@ def _vision(config: dict[str, Any], **changed: Any) -> int | None:
 
 
 @pytest.mark.parametrize("layer", [-25, -100, 0])
-def test_a_layer_outside_of_the_tower_leaves_no_less_than_nothing(layer: int) -> None:
+def test_a_layer_outside_the_tower_leaves_no_negative_rest(layer: int) -> None:
     """The tower is cut at the layer that is read, and never has fewer than no layers."""
     found = []
     for told in ({"vision_feature_layer": layer}, {"vision_feature_layer": -1}):

@@ -350,7 +350,7 @@ def test_expected_log_lines_have_the_planned_figures(capsys: pytest.CaptureFixtu
 
 
 def test_hosts_that_ray_joins_have_a_script_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Where a release has no --nnodes the plan shows how each host joins, and the files do it."""
+    """For a release without --nnodes the plan shows how each host joins, and the files do it."""
     cards = ("--gpus", "4xA100-80GB@a,4xA100-80GB@b", "--vllm", "0.10.2", "--no-calibration", "--tp", "4", "--pp", "2")
     found = planned(capsys, "Qwen/Qwen3-32B", *cards, "--deploy", str(tmp_path))
     command = found["deployment"]["command"]
@@ -370,7 +370,7 @@ def test_an_answer_fits(capsys: pytest.CaptureFixture[str]) -> None:
     assert planned(capsys, *words, "--gpu-memory-utilization", str(found["value"]))["fits"] is True
 
 
-def test_one_log_teaches_once(tmp_path: Path) -> None:
+def test_a_log_is_learned_from_once(tmp_path: Path) -> None:
     """A log that is read twice leaves the rows that it left the first time."""
     rows = tmp_path / "rows.json"
     words = ["plan", "--from-log", "gpt-oss-gemma-a100-four-starts", "--gpus", "A100-80GB", "-o", str(rows)]

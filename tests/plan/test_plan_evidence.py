@@ -189,9 +189,9 @@ def test_the_launches_of_the_field_notes_match_their_plans() -> None:
 
 
 def test_the_failed_allocation_is_reproduced() -> None:
-    """The log: 698.00 MiB for one video, 22.08 GiB allocated before. The plan has the step, and that sum within 1 %.
+    """The log has 698.00 MiB for a video and 22.08 GiB before; the plan has both within 1 %.
 
-    The page shows the verdict in green where the plan has the step, in amber where it does not.
+    The page shows the verdict in green if the plan has the step, else in amber.
     """
     case, asked = failed()
     answer = rb.diagnose(case)

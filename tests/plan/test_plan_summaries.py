@@ -541,7 +541,7 @@ def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_a_log_that_is_off_or_prints_nothing(compared: PlanComparison, state: str, tone: Tone) -> None:
-    """Red where a term is off, amber where there is nothing to compare."""
+    """Red if a term is off, amber if nothing can be compared."""
     summary = summaries.summarize_comparison(compared, ("x.log", ""))
 
     assert (summary.state, summary.tone, summary.about) == (state, tone, ("x.log",))

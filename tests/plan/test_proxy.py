@@ -113,7 +113,7 @@ def test_an_impossible_proxy_is_rejected(servers: tuple[ProxyServer, ...]) -> No
         proxy.nginx(servers)
 
 
-def test_the_proxy_listens_where_no_server_does() -> None:
+def test_the_proxy_needs_its_own_port() -> None:
     """Up to the last port."""
     assert proxy.nginx(TWO, listen=ProxyServer("127.0.0.1", 65535))
     with pytest.raises(InputError):

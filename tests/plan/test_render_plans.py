@@ -1,4 +1,4 @@
-"""Plans say their answer first, name what is unknown, keep to a terminal's width, and let no name become markup."""
+"""Plans begin with the answer, name unknown facts, fit a terminal's width, and escape names."""
 
 from __future__ import annotations
 

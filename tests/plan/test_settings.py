@@ -176,7 +176,7 @@ def test_the_gpu_sets_the_defaults(
 
 
 _ADJUSTED = [
-    # release, options, tokens of a batch, requests on a 3090, where the defaults are 2048 and 256
+    # release, options, tokens of a batch, requests on a 3090, with the defaults 2048 and 256
     ("0.10.2", {"max_num_seqs": 1, "max_model_len": 512}, 2048, 1),
     ("0.11.2", {"max_num_seqs": 1, "max_model_len": 512}, 512, 1),
     ("0.9.2", {"max_num_batched_tokens": 128}, 128, 256),
@@ -488,7 +488,7 @@ _AHEAD = [
 
 @pytest.mark.parametrize(("model", "release", "given", "batches"), _AHEAD)
 def test_batches_are_scheduled_ahead(model: str, release: str, given: dict[str, Any], batches: int) -> None:
-    """Asynchronous scheduling, on by default since 0.14, keeps another batch under way where it can."""
+    """Asynchronous scheduling, the default since 0.14, adds a batch in flight if possible."""
     assert settle(_SHAPES[model], given, release, **_H100).scheduler.concurrent_batches == batches
 
 
@@ -976,10 +976,10 @@ _UNDER_WAY = [
 
 
 @in_one_test(("model", "release", "given", "batches"), _UNDER_WAY)
-def test_stages_and_scheduling_ahead_keep_batches_under_way(
+def test_stages_and_asynchronous_scheduling_keep_batches_in_flight(
     model: str, release: str, given: dict[str, Any], batches: int
 ) -> None:
-    """One for each stage (v1/executor: max_concurrent_batches), and scheduling ahead adds one where it can."""
+    """One per stage (v1/executor: max_concurrent_batches), one for asynchronous scheduling."""
     assert _given(given, release, _SHAPES[model]).scheduler.concurrent_batches == batches
 
 
@@ -1325,7 +1325,7 @@ def test_a_prompt_that_is_cut_has_its_context_cut_alike(decode: int, *, is_refus
 def test_layers_of_stages_are_read_as_vllm_reads_them(
     told: str, parts: tuple[int, ...] | None, limits: tuple[str, ...]
 ) -> None:
-    """A list of integers (0.33.0 distributed/utils.py:217); of one that cannot be read 80 characters are shown."""
+    """A list of integers (0.33.0 distributed/utils.py:217); an invalid one is cut to 80 letters."""
     size = len(parts or (0, 0))
     found = _given({"pipeline_parallel_size": size}, environment={"VLLM_PP_LAYER_PARTITION": told})
     assert (found.ranks.partition, found.limits) == (parts, limits)
@@ -1350,7 +1350,7 @@ def test_adapters_have_the_models_dtype_or_their_own(
     assert (found.lora.value_bytes, found.missing) == (size, missing)
 
 
-def test_adapters_are_counted_only_where_they_are_on() -> None:
+def test_adapters_count_only_if_enabled() -> None:
     """Without --enable-lora every option of adapters is without effect."""
     given = {"max_loras": 3, "max_lora_rank": 64, "fully_sharded_loras": True, "enable_lora_bias": True}
     given["lora_extra_vocab_size"] = 128
@@ -1382,7 +1382,7 @@ def test_an_option_that_is_not_a_number_counts_as_absent() -> None:
 def test_a_connector_may_switch_mixed_groups_off(
     given: dict[str, Any], release: str, model: str, *, mixes: bool, is_missing: bool
 ) -> None:
-    """To 0.21 any connector does, then some do: that is open only where there are groups of several kinds."""
+    """Up to 0.21 any connector does, then some do: open only with groups of several kinds."""
     found = _given(given, release, _SHAPES[model])
     assert found.cache.mixes_groups is mixes
     assert ("whether the KV connector supports several KV cache groups" in found.missing) is is_missing

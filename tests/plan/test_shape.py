@@ -371,8 +371,8 @@ LISTED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @in_one_test(("name", "told", "expected"), LISTED)
-def test_which_layers_look_at_what(name: str, told: dict[str, Any], expected: str) -> None:
-    """By a pattern, by every so-manyth layer, by a list of kinds or of places."""
+def test_the_attention_of_each_layer(name: str, told: dict[str, Any], expected: str) -> None:
+    """By a pattern, a period, a list of kinds, or a list of positions."""
     found = shape({**SMALL, "model_type": name, "num_hidden_layers": 6, "num_key_value_heads": 2, **told})
     letters = ""
     for at in range(found.layers):

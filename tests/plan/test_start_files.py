@@ -1,4 +1,4 @@
-"""A plan over several nodes becomes files for each: its own environment, and Ray only where it is needed."""
+"""A plan over several nodes becomes files for each, with Ray only if it is needed."""
 
 from __future__ import annotations
 

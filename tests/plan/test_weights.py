@@ -594,7 +594,7 @@ def test_classes(model_type: str, count: int, config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None:
-    """The components of an unquantised model sum to its parameters, also where the files hold more than the model."""
+    """The components of an unquantized model sum to its parameters, also if files contain more."""
     found = stock(shelf[name])
     assert (
         sum(tensor.values * times for tensor, _, times in found.everything if tensor.in_checkpoint)
@@ -970,8 +970,11 @@ COUNTED: list[tuple[dict[str, Any], int, int]] = [
     ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, 1024 + 128, 1024),
     ({"quant_method": "bitsandbytes"}, 2048 + 8, 2048),
 ]
-"""A quantisation, and what the Hub counts in a matrix of 8 x 256, with its scales and without: packed integers as the
-weights before, of NVFP4 the bytes; a static scheme writes two scales as vectors of one, else they have no dimension."""
+"""A quantization, and the Hub's counts for a matrix of 8 x 256, with and without scales.
+
+Packed integers count as the original weights, NVFP4 as bytes; a static scheme writes two scales as
+vectors of one, otherwise they have no dimension.
+"""
 
 
 @pytest.mark.parametrize(("told", "with_scales", "without"), COUNTED)
@@ -1005,7 +1008,7 @@ MIB = 2**20
         ((11 * MIB - 2,), 0),
         ((11 * MIB + 2,), MIB - 2),
         ((10 * MIB + 2,), 0),
-        # The rest of 20 MiB, of which a smaller tensor is cut, serves one that fits.
+        # The rest of 20 MiB, from which a smaller tensor was cut, is used for one that fits.
         ((5 * MIB, 11 * MIB), 0),
         ((5 * MIB, 15 * MIB), 0),
         ((5 * MIB, 17 * MIB), MIB),

@@ -543,7 +543,7 @@ def _here(host: str, port: int, **given: int) -> Any:
     return _LOOK_UP(host if is_number else "127.0.0.1", port, **given)
 
 
-def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresolved_name_costs_the_timeout_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's lookup may take a minute, and nothing ends it."""
 
     def slow(host: str, port: int, **given: int) -> Any:
@@ -877,7 +877,7 @@ def test_an_impossible_value_of_a_series_is_left_out() -> None:
     assert sorted(note.partition(": an impossible value")[0] for note in found.notes) == sorted([USE, WAIT, MADE])
 
 
-def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:
+def test_any_metrics_are_read_quickly_and_without_errors(conditions: Serving) -> None:
     """Any text, and time in proportion to its length."""
     draw = random.Random(20261121)  # noqa: S311 - drawn to be repeated
     pieces = [
@@ -1308,7 +1308,7 @@ def test_an_unexpected_additional_finding_fails() -> None:
 
 
 def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
-    """A case that expects no findings is not one that leaves them open."""
+    """An empty expectation differs from a missing one."""
     found = checking.health(observed(health_checks=(HealthCheck("token", LaunchResult.PASSED, ""),)))
     recording.record_health(tmp_path / "mine", found)
     evidence = sources.load(str(tmp_path / "mine"))
@@ -1452,7 +1452,7 @@ def test_figures_of_busy_servers_are_not_a_difference(capsys: pytest.CaptureFixt
 def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """They are in the results of a check, from where the history and its trends have them."""
+    """They are in the results of a check, and from there in the history and its trends."""
     load = loads.Loading(asking.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     names = []
     for number in (1, 2):

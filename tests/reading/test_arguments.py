@@ -310,7 +310,7 @@ def test_keys_are_found_in_the_text(path: tuple[str | int, ...], found: str | No
     assert (None if at is None or found is None else text[at : at + len(found)]) == found
 
 
-def test_conditions_are_unknown_where_a_value_is() -> None:
+def test_conditions_with_an_unknown_value_are_unknown() -> None:
     """Only a check that certainly fails is reported."""
     known = {"a": 1, "b": None}
     values = Values(lambda name: known.get(name, UNKNOWN), known.__contains__)

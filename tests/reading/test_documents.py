@@ -357,7 +357,7 @@ def test_a_launch_has_its_own_environment(name: str, index: int, expected: dict[
         ("Dockerfile", 0, "0.9.1", None, None),
     ],
 )
-def test_release_and_gpus_are_read_where_they_are_written(
+def test_release_and_gpus_are_read_from_their_places(
     name: str, index: int, release: str | None, devices: tuple[str, ...] | None, count: int | None
 ) -> None:
     """The image's tag gives the release; options, reservations and variables the GPUs."""
@@ -583,7 +583,7 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
         ("vllm serve org/m [OPTIONS]", ("serve", "org/m", True)),
     ],
 )
-def test_wrappers_are_taken_off(command: str, expected: tuple[str, str, bool] | None) -> None:
+def test_wrappers_are_removed(command: str, expected: tuple[str, str, bool] | None) -> None:
     """A program that runs another is unwrapped; a text that only mentions a launch is ignored."""
     found = documents.read(command + "\n", "a.sh").starts
     assert ([expected] if expected else []) == [(one.entry, seen(one)[2], one.is_certain) for one in found]
@@ -633,7 +633,7 @@ def test_a_letter_begins_a_sentence_only_if_it_is_a_word() -> None:
     assert documents.read("r --quiet\no -x 1\nu --yes\nvllm serve m --port 1\n").kind == "shell"
 
 
-def test_what_a_script_writes_does_not_make_it_a_page() -> None:
+def test_a_here_document_does_not_make_a_script_a_page() -> None:
     """A fence in a here-document belongs to the other file."""
     fence = "```bash\nvllm serve other\n```\n"
     script = f"cat > README.md <<'EOF'\n# Title\n{fence}EOF\nvllm serve m --port 1\n"
@@ -645,7 +645,7 @@ def test_what_a_script_writes_does_not_make_it_a_page() -> None:
     ("name", "kind"),
     [("main.tf", "page"), ("a.toml", "page"), ("run.ps1", "page"), ("run.bat", "page"), ("pod.json", "yaml")],
 )
-def test_other_languages_are_no_scripts(name: str, kind: str) -> None:
+def test_other_languages_are_not_scripts(name: str, kind: str) -> None:
     """Text in another language is not checked as a shell script."""
     assert kind == documents.read('image = "vllm/vllm-openai"\ncommand = ["--model", "m"]\n', name).kind
 
@@ -680,7 +680,7 @@ def test_a_here_document_is_read_as_the_shell_writes_it() -> None:
     assert page.troubles == ()
 
 
-def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
+def test_options_of_a_batch_system_are_not_options_of_vllm() -> None:
     """`#SBATCH --nodes=1` is not an option of vLLM."""
     page = documents.read("#!/bin/bash\n#SBATCH --nodes=1\n# --seed 2 was here\nvllm serve m\n", "a.slurm")
 
@@ -688,13 +688,13 @@ def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
 
 
 @pytest.mark.slow
-def test_nested_starts_of_containers_end() -> None:
-    """Reading ends however often a command repeats `docker run`."""
+def test_nested_docker_commands_end() -> None:
+    """For any number of repeats of `docker run` in a command."""
     for again in ("docker run a ", "apptainer exec a.sif ", "docker exec a ", "kubectl exec a -- "):
         assert documents.read(again * 3000, "a.sh").starts == ()
 
 
-def test_a_repeated_entry_point_is_a_trouble() -> None:
+def test_a_repeated_entry_point_is_an_issue() -> None:
     """After an image that runs `vllm serve` itself, the words `vllm serve` become arguments."""
     page = documents.read("docker run vllm/vllm-openai:v0.11.2 vllm serve org/m --port 1\n", "a.sh")
     assert [one.kind for one in page.troubles] == ["file.entry-point-again"]
@@ -881,7 +881,7 @@ def scalars(node: Any) -> list[yaml_places.Scalar]:
     return [scalar for one in inner for scalar in scalars(one)]
 
 
-def test_scalars_have_the_value_that_yaml_gives_them_and_its_places() -> None:
+def test_scalars_have_their_yaml_value_and_its_places() -> None:
     """In every style, with folding, escapes and indentation, each character has its place."""
     chance = random.Random(7)  # noqa: S311 - a sample
     pieces = ["a", "b c", " ", "\n", "\n\n", "\n ", "x: y", "#c", '"', "'", "\\n", "--port 8000", "\\", "\n   "]
@@ -955,7 +955,7 @@ DOUBLING = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "a.sh", "a.yaml", "a.py", "a.md", "a.html", "a.service", "Dockerfile", "a.ipynb"])
-def test_no_text_makes_the_reader_fail(name: str) -> None:
+def test_any_text_can_be_read_without_errors(name: str) -> None:
     """Deep nesting, alias bombs, open quotes and huge numbers never crash the reader."""
     for text in (*hostile(3000).values(), BOMB, SELF, POWERS, DOUBLING):
         page = documents.read(text, name)
@@ -965,7 +965,7 @@ def test_no_text_makes_the_reader_fail(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", hostile(0))
 def test_the_cost_grows_with_the_text(kind: str) -> None:
-    """Doubling the text roughly doubles the cost, whatever the text repeats."""
+    """Doubling the text roughly doubles the cost, for any repeated text."""
     name = {"brackets": "a.yaml", "mappings": "a.yaml", "references": "a.yaml", "calls": "a.py", "minus": "a.py"}.get(
         kind, {"html": "a.html", "json": "a.ipynb", "environment": "Dockerfile"}.get(kind, "a.md")
     )
@@ -1052,7 +1052,7 @@ def test_the_skipped_part_of_a_large_file_is_reported(name: str, text: str, kept
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_an_indented_block_keeps_its_lines(end: str) -> None:
-    """A block keeps the page's lines without their indentation, whatever the line ends are."""
+    """A block keeps the page's lines without their indentation, for any line ends."""
     text = end.join(
         [".. code-block:: python", "", "   from vllm import LLM", "   LLM('a',", "       seed=3)", "", "Text"]
     )
@@ -1128,7 +1128,7 @@ def test_a_command_cut_in_a_recorded_session_is_joined(name: str, end: str) -> N
         "\n  --seed SEED  A number.\nINFO up\n",
     ],
 )
-def test_output_below_a_command_is_no_part_of_it(output: str) -> None:
+def test_output_after_a_command_is_not_part_of_it(output: str) -> None:
     """Output of a program is not run."""
     text = SESSION.format(f"$ vllm serve m --port 1\n{output}")
 
@@ -1455,7 +1455,7 @@ def test_compose_fills_in_its_variables(item: str, value: str, trouble: str) -> 
         *(("$(D)", "q$(A)"), ("x$(B)", "?"), ("$(A", "$(A"), ("$$$(A)", "$1")),
     ],
 )
-def test_kubernetes_fills_in_the_containers_own_variables(item: str, value: str) -> None:
+def test_kubernetes_inserts_the_containers_own_variables(item: str, value: str) -> None:
     """Only `$(NAME)` is replaced, once, and only for variables of the container."""
     given = "[{name: A, value: '1'}, {name: B}, {name: D, value: 'q$(A)'}]"
     page = documents.read(pod(f"['{item}']", f"    env: {given}\n"), "pod.yaml")
@@ -2402,7 +2402,7 @@ def test_a_format_is_detected_by_its_own_syntax(text: str, kind: str) -> None:
     ],
 )
 def test_a_file_name_gives_the_format(name: str, kind: str | None) -> None:
-    """The suffix decides, whatever the case and the folder; otherwise the content does."""
+    """The suffix decides, for any case and folder; otherwise the content does."""
     assert formats.is_named(name) is (kind is not None)
     assert formats.kind_of("FROM x\n", name) == (kind or "dockerfile")
 
@@ -2993,7 +2993,7 @@ def test_a_word_of_a_paste_ends_with_its_form(text: str, word: str) -> None:
         ("\u00e9vllm", 1, False, True),
     ],
 )
-def test_a_paste_begins_at_a_word_or_behind_a_variable(
+def test_a_paste_begins_at_a_word_or_after_a_variable(
     text: str,
     index: int,
     runs_in: bool,  # noqa: FBT001
@@ -3089,7 +3089,7 @@ def test_a_first_argument_is_identified_as_a_program_by_its_name(
         *(("sudo", False), ("python -u x", False), ("foo python x", False)),
     ],
 )
-def test_python_runs_alone_or_behind_a_wrapper(heads: str, is_run: bool) -> None:  # noqa: FBT001
+def test_python_runs_alone_or_after_a_wrapper(heads: str, is_run: bool) -> None:  # noqa: FBT001
     """Only its own options may precede what it runs."""
     assert programs._is_python_run(heads.split()) is is_run
 
@@ -3194,7 +3194,7 @@ def test_an_issue_is_reported_once_per_script(kind: str, start: int, end: int, s
         (["--b", None, "-c"], [(["--b", None], 0, 15), (["-c"], 20, 25)]),
     ],
 )
-def test_options_take_the_words_behind_them(
+def test_options_include_the_words_after_them(
     words: list[str | None], expected: list[tuple[list[str | None], int, int]]
 ) -> None:
     """Up to the next option; words before the first belong to none."""
@@ -3217,7 +3217,7 @@ def test_an_assignment_before_a_command_has_its_own_value(text: str, is_value: b
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(2, None), (3, 0), (6, 0), (7, 2), (8, 2)])
-def test_the_last_setting_in_front_of_a_command_counts(offset: int, expected: int | None) -> None:
+def test_the_last_setting_before_a_command_counts(offset: int, expected: int | None) -> None:
     """A setting that begins at the same place counts; of several, the last."""
     settings = [starts.Setting(str(at), Word("x", at, at, "x"), at, at, "f") for at in (3, 7, 7)]
     found = programs._last_before(settings, offset)

@@ -163,7 +163,7 @@ def test_unknown_names_are_rejected_in_one_line(
 
 
 def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
-    """The message lists the recorded cases, where a name could be one."""
+    """The message lists the recorded cases if a name could be one."""
     make_case(tmp_path)
 
     with pytest.raises(InputError, match="recorded cases: one"):
@@ -231,7 +231,7 @@ def test_pieces_do_not_cut_characters(size: int, encoding: str, monkeypatch: pyt
     )
     raw = text.encode(encoding)
     if encoding == "utf-8":
-        monkeypatch.setattr(evidence, "PIECE", max(size, 4))  # as where a line has no end
+        monkeypatch.setattr(evidence, "PIECE", max(size, 4))  # as for a line without an end
     head, *blocks = [raw[:8], *(raw[start : start + size] for start in range(8, len(raw), size))]
 
     assert "".join(evidence._decoded([head, *blocks], "x")).rstrip() == text

@@ -68,7 +68,7 @@ def _is_taken(adapter: TypeAdapter[Any], value: object) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_value_is_right_where_pydantic_takes_it(seed: int) -> None:
+def test_a_value_is_valid_where_pydantic_accepts_it(seed: int) -> None:
     """In lax mode, as vLLM reads JSON options: over random types and values."""
     draw = random.Random(seed)  # noqa: S311 - drawn to be repeated
     for _ in range(60):

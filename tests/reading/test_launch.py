@@ -201,7 +201,7 @@ def test_finding_and_reading_are_linear(unit: str) -> None:
 
 
 def test_a_word_without_end_is_split_at_blanks() -> None:
-    """A run of thousands of signs costs no more than its length."""
+    """Thousands of equal characters cost no more than their length."""
     assert ShownLaunch(1, f"vllm serve m --seed 1 {'x' * 5000}").arguments == {"model_tag": "m", "seed": 1}
 
 

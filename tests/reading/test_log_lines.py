@@ -203,7 +203,7 @@ def test_progress_bars_are_split_at_carriage_returns() -> None:
     ]  # fmt: skip
 
 
-def test_glued_lines_are_cut_where_a_header_begins() -> None:
+def test_joined_lines_are_cut_at_headers() -> None:
     """A paste that lost its line ends still has its lines, at their columns."""
     text = (
         "INFO 02-2321:55:00 a.py:190]one.INFO 02-2321:55:01 b.py:1] two"
@@ -502,7 +502,7 @@ def test_the_text_of_a_log_record_is_read(key: str) -> None:
 
 @pytest.mark.parametrize(("blanks", "level"), [(16, "INFO"), (17, None)])
 def test_a_prefix_may_be_indented(blanks: int, level: str | None) -> None:
-    """By sixteen blanks, where the rest of the log is not."""
+    """By sixteen blanks, unlike the rest of the log."""
     assert [line.level for line in lines(f"{HEADER}a\n{' ' * blanks}{HEADER}b")] == ["INFO", level]
 
 
@@ -528,7 +528,7 @@ LOGLIKE = st.lists(
 @settings(max_examples=400, deadline=None)
 @given(LOGLIKE, st.sampled_from(["a.log", "a.md"]))
 def test_any_text_has_lines_inside_the_file(text: str, name: str) -> None:
-    """Nothing raises; numbers and columns lie in the file; quotations are short."""
+    """No exception; numbers and columns inside the file; short excerpts."""
     last = text.count("\n") + 1
     longest = max(len(row) for row in text.split("\n"))
     for line in lines(text, name):
@@ -793,7 +793,7 @@ def test_a_quotation_has_no_blanks_around_it(text: str, shown: str) -> None:
     ],
 )  # fmt: skip
 def test_an_exception_s_own_line(text: str, groups: tuple[str, str | None]) -> None:
-    """Its type, and its message where it has one."""
+    """Its type, and its message if any."""
     match = log_lines.is_exception(text)
 
     assert match

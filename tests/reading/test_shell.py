@@ -1003,7 +1003,7 @@ def test_every_character_of_a_value_has_its_place() -> None:
 
 
 def test_every_word_has_its_places() -> None:
-    """Each character of a known value has its place, also after case changes and `$'…'` escapes."""
+    """Each character of a known value has its place, also after case changes and escapes."""
     for text in (*WORDS, *SAID, *UNCERTAIN):
         for word in (word for run in read(text).invocations for word in run.words):
             if word.value is None or word.at is None:
@@ -1027,7 +1027,7 @@ def test_every_command_has_its_places() -> None:
             assert all(one[1] <= two[0] for one, two in itertools.pairwise(places))
 
 
-def test_the_environment_is_what_the_script_exports() -> None:
+def test_the_environment_matches_the_exports_of_the_script() -> None:
     """Assignments before a command are added; a variable that is only set is not exported."""
     script = read("export A=1\nB=2\nA=$X\nC=3 v\nexport B\nunset A\nw\n")
 
@@ -1300,7 +1300,7 @@ def test_loops_and_background_jobs_are_distinguished() -> None:
     assert kinds("trap 'kill 0' EXIT\nw &\nv\n") == []
 
 
-def test_here_documents_are_handed_on() -> None:
+def test_here_documents_are_passed_on() -> None:
     """With their places, so that a script in one can be read."""
     text = "bash <<EOF\nv --x\nEOF\n"
     (document,) = read(text).invocations[0].documents

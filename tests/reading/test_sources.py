@@ -32,7 +32,7 @@ def test_a_pasted_text_takes_precedence() -> None:
 
 
 def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
-    """A folder of one's own, found by the case's id."""
+    """A user's folder, found by the case's id."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "case.yaml").write_text("id: mine\ntitle: t\nsource: s\nfiles: [a.log]\nexpect: {outcome: failed}\n")
@@ -84,7 +84,7 @@ def test_your_own_folders_come_from_the_environment(tmp_path: Path, monkeypatch:
 
 
 def wrap(document: Document, width: int) -> Document:
-    """A document in rows of so many columns."""
+    """A document in rows of this many columns."""
     rows = [line[at : at + width] for line in document.text.splitlines() for at in range(0, len(line) or 1, width)]
     return replace(document, source="\n".join(rows))
 

@@ -200,7 +200,7 @@ def test_the_page_of_four_launches_reads_as_the_case(shelf: catalog_symptoms.Cat
 
 
 @pytest.mark.parametrize("name", ["page.log", "page.txt", "-"])
-def test_the_page_reads_the_same_whatever_its_name(shelf: catalog_symptoms.Catalog, seeds: Path, name: str) -> None:
+def test_the_page_reads_the_same_with_any_name(shelf: catalog_symptoms.Catalog, seeds: Path, name: str) -> None:
     """Quoted figures in prose are not a launch, and a command belongs to the next launch."""
     text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
     starts = startup_log.read(Evidence((Document(name, text),)), shelf)
@@ -767,7 +767,7 @@ def test_ranks_are_named_assigned_or_computed(shelf: catalog_symptoms.Catalog) -
 
 
 def test_a_single_engine_is_rank_0(shelf: catalog_symptoms.Catalog) -> None:
-    """Where the only process with figures is all there is."""
+    """If the only process with figures is the only one."""
     figure = "(EngineCore pid=7) INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: 5.5 GiB"
     config = (
         "INFO 11-20 08:00:01 [core.py:1] Initializing a V1 LLM engine (v0.19.0) with config: tensor_parallel_size={}"
@@ -782,7 +782,7 @@ def test_a_single_engine_is_rank_0(shelf: catalog_symptoms.Catalog) -> None:
     ("(EngineCore pid=5) said", None)],
 )  # fmt: skip
 def test_the_executor_shows_in_process_names(shelf: catalog_symptoms.Catalog, line: str, backend: str | None) -> None:
-    """Where no line names it."""
+    """If no line names it."""
     assert one(shelf, VERSION, line).facts.executor_backend == backend
 
 
@@ -1123,7 +1123,7 @@ def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
 def test_each_fact_has_its_source(
     readings: list[tuple[str, float]], more: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """Of several that print it the one that decides."""
+    """If several print it, the decisive one."""
     facts = drafted(*readings, **more).facts
 
     assert {name: getattr(facts, name) for name in expected} == expected

@@ -13,10 +13,10 @@ GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*.ipynb")
 @pytest.mark.slow
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegressionFixture, golden: Path) -> None:
-    """Every output of a runbook on its recorded case equals the kept one.
+    """Every output of a runbook on its recorded case equals the stored one.
 
-    After a wanted change: `pytest tests/runbooks/test_golden.py --nb-force-regen` writes it anew (and fails once);
-    review the difference.
+    After an intended change run `pytest tests/runbooks/test_golden.py --nb-force-regen`, which
+    rewrites it (and fails once), and review the difference.
     """
     nb_regression.diff_ignore = (
         "/metadata/language_info",

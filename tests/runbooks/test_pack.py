@@ -80,7 +80,7 @@ def test_a_log_its_command_and_its_gpus_are_read_back(capsys: pytest.CaptureFixt
     whole = run(capsys, "diagnose", *asked, "--format", "json")
     packed = run(capsys, "diagnose", "startup-pack.zip", "--format", "json")
     assert packed[0] == whole[0] == 1
-    # The script's token is one that the log never names.
+    # The log does not contain the script's token.
     assert json.loads(packed[1]) == json.loads(whole[1].replace(TOKEN, "[secret-1]"))
     planned = [run(capsys, "plan", "--from-log", name)[0] for name in ("startup.log", "startup-pack.zip")]
     assert planned[0] == planned[1]
@@ -294,7 +294,7 @@ def test_the_middle_of_a_long_log_is_left_out(tmp_path: Path, monkeypatch: pytes
 
 
 def test_other_users_of_the_host_are_not_packed() -> None:
-    """Serial numbers, users, containers and foreign arguments are left out and counted."""
+    """GPU UUIDs, users, containers and arguments of other programs are left out and counted."""
     process = GpuProcess(
         7, user="ann", command="/home/ann/bin/python train.py --project secret-plan", container="c0ffee"
     )
@@ -462,14 +462,14 @@ def test_gpus_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch:
 
 
 def test_an_existing_file_is_replaced_on_request(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--force` writes it anew, whole."""
+    """`--force` rewrites it completely."""
     (here / "startup-pack.zip").write_text("mine")
 
     assert run(capsys, "pack", "startup.log", "--no-inventory", "--force")[0] == 0
     assert zipfile.is_zipfile(here / "startup-pack.zip")
 
 
-# Archives from somebody else
+# Foreign archives
 
 
 def archive(change: Callable[[zipfile.ZipFile, bytes], None], *, manifest: dict[str, object] | None = None) -> bytes:
@@ -530,7 +530,7 @@ def encrypted(raw: bytes) -> bytes:
 
 
 def listed(entry: bytes, count: int) -> bytes:
-    """An archive whose list of members is all there is of it."""
+    """An archive that consists of its list of members."""
     listed = len(entry) * count
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count & 0xFFFF, count & 0xFFFF, listed, 4, 0)
     return b"PK\x03\x04" + entry * count + end

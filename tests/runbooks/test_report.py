@@ -347,7 +347,7 @@ def test_a_hostile_notebook_is_escaped() -> None:
 
 
 def test_a_long_output_is_cut_with_a_word_about_it() -> None:
-    """A page stays one that a browser can show."""
+    """A page has a size that a browser can show."""
     page = render_notebook({"cells": [cell("", {"output_type": "stream", "text": "x" * 300_000})]}, run())
 
     assert len(page) < 230_000

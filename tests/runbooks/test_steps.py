@@ -84,7 +84,7 @@ def test_a_step_that_is_named_is_done_again(folder: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_a_step_is_tried_again_in_its_time(folder: Path) -> None:
-    """As often as it may; a time-out is an error like others, and the last one is raised and kept."""
+    """Up to the limit; a timeout is an error like others, and the last one is raised and kept."""
     tries: list[float] = []
 
     def hangs() -> Made:

@@ -77,7 +77,7 @@ def test_diagnosis_and_check_are_two_fields(
 
 
 def test_the_words_of_real_verdicts_are_understood() -> None:
-    """Verdicts of a recorded failure: against its expectation, against another, and as a log of one's own."""
+    """Verdicts of a recorded failure: expected, unexpected, and for a user's log."""
     evidence = sources.load("autoglm-3090-video-oom")
     other = sources.load("tiny-cpu-served")
     answer = diagnosing.diagnose(evidence)

@@ -629,7 +629,7 @@ ODD = "a b%c$HOME\"d'é\\x"
 
 @pytest.fixture
 def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of jobs and that of this Python have such a name."""
+    """The folder of jobs and that of this Python have this name."""
     folder = tmp_path / ODD
     (folder / "bin").mkdir(parents=True)
     python = folder / "bin" / "python"
@@ -698,7 +698,7 @@ def test_units_are_accepted_by_systemd(tmp_path: Path, odd: Path, at: str) -> No
     ],
 )
 def test_we_are_woken_often_enough(at: str, minutes: int) -> None:
-    """Every five minutes, or every minute where planned times lie closer."""
+    """Every five minutes, or every minute if planned times are closer."""
     assert units.minutes(job(at=at)) == minutes
 
 
@@ -981,7 +981,7 @@ def test_a_night_is_run_once_and_a_missed_one_is_caught_up(nights: Nights) -> No
     ids=["spring", "autumn", "the end of a year", "a leap day"],
 )
 def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list[int]) -> None:
-    """The night without half past two, the one that has it twice, and days that are rare."""
+    """The night without half past two, the one with two of them, and rare days."""
     nights.job = replace(nights.job, at=at, zone="Europe/Berlin", added=f"{nights_[0][:10]}T00:00:00Z")
 
     assert [int(nights.wake(moment).action == "ran") for moment in nights_] == ran
@@ -1570,7 +1570,7 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
 
 @needs_promtool
 def test_alerts_fire_as_expected(tmp_path: Path) -> None:
-    """`promtool test rules`: series as a job and a server write them, and which alerts there are then."""
+    """`promtool test rules`: series of a job and a server, and the resulting alerts."""
     (tmp_path / "rules.yml").write_text(alerts.rules_file(catalog.serving()), "utf-8")
     server = '{instance="s:8000"}'
     series = {
@@ -1865,7 +1865,7 @@ def lab(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
 def test_a_job_really_runs_in_jupyterlab(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lab: Any, tmp_path: Path
 ) -> None:
-    """Created by our command: one that passes is completed, one that fails is failed, a plan is there with its zone."""
+    """Created by our command: a passing job completes, a failing one fails, a plan has its zone."""
     monkeypatch.setenv("TOKEN", "labtoken")
     (tmp_path / "bad log.txt").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
     post = ["jupyter", "--post", f"http://127.0.0.1:{lab.port}", "--token-env", "TOKEN"]

@@ -93,7 +93,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """Such a host."""
+    """A host with its settings."""
     return Stage(tmp_path, monkeypatch)
 
 
@@ -707,7 +707,7 @@ def test_a_shared_memory_segment_is_searched_for_a_limited_time(
     assert segments.own.keys() == {"psm_00000001", "psm_00000003"}
 
 
-def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> None:
+def test_a_log_is_not_parsed_once_the_server_is_ready(tmp_path: Path) -> None:
     """It is kept and shown to its end."""
     shown, told = list[bytes](), list[Any]()
     lines = SERVED.read_bytes().splitlines(keepends=True)

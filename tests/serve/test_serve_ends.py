@@ -214,7 +214,7 @@ def test_a_stopped_rank_is_a_hang_and_a_slow_one_is_not(stage: Stage, guard: Cal
 
 
 def test_a_hang_is_ended_after_its_time_and_explained(stage: Stage, guard: Callable[..., Guard]) -> None:
-    """With a cause: somebody stopped the process."""
+    """With the cause that a signal stopped the process."""
     pid_file = stage.folder / "pid"
     steps = [
         {"child": "VLLM::Worker_TP1", "pid_file": str(pid_file)},

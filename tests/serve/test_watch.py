@@ -112,7 +112,7 @@ def test_a_launch_with_idle_processes_is_waiting() -> None:
 
 
 def test_the_rank_that_others_wait_for_is_named() -> None:
-    """Where the others burn their time in waiting, as collectives do."""
+    """Other ranks busy-wait, as collectives do."""
     watch, host = HangWatch(0.0, phase="load"), Host(vllm=0.0, **{"VLLM::Worker_TP0": 1.0, "VLLM::Worker_TP1": 0.0})
     told = [seen for at in range(90) for seen in watch.look(host.step(), float(at))]
 

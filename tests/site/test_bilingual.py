@@ -37,7 +37,7 @@ def test_a_page_has_both_languages() -> None:
 
 
 def test_headings_are_in_both_languages() -> None:
-    """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
+    """Every fixed heading of a translated page, in each language; others have English ones."""
     assert set(bilingual.TEXTS) == set(LANGUAGES)
     rule = rule_pages.rule_page(knowledge.knowledge().rules["safety.open-port"])
     for page in (symptom_pages.symptom_page(symptom(TRANSLATED)), rule):
@@ -100,7 +100,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["folder", "server"])
 def address(request: pytest.FixtureRequest, pages: Path) -> Iterator[str]:
-    """Where the site is: opened from a folder, or served."""
+    """The site, opened from a folder or served."""
     if request.param == "folder":
         yield pages.as_uri()
         return

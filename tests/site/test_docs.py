@@ -86,7 +86,7 @@ def test_the_readme_lists_the_runbooks() -> None:
 
 @in_one_test("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_in_pages_exist(page: Path) -> None:
-    """Every `vllm-runbooks COMMAND --option` in a page is one that the command line has."""
+    """Every `vllm-runbooks COMMAND --option` in a page exists."""
     runner = CliRunner()
     text = page.read_text(encoding="utf-8")
 

@@ -1,7 +1,7 @@
-"""The pages that read in the browser: the same answers as the command line, nothing sent, nothing executed.
+"""The pages that run in the browser: the command line's answers, nothing sent, nothing executed.
 
-The pages are built once for all of these tests, and opened in a real Chromium; what needs none of it runs the same core
-on this Python, with all that a browser lacks blocked from import.
+The pages are built once for all of these tests, and opened in a real Chromium; other tests run the
+same core in this Python, with all modules that a browser lacks blocked.
 """
 
 from __future__ import annotations

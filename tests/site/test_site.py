@@ -130,7 +130,7 @@ EXECUTED = notebook(
 
 
 def stripped(executed: dict[str, Any]) -> dict[str, Any]:
-    """The notebook as it lies in a repository."""
+    """The notebook as stored in a repository."""
     cells = [
         {**c, "outputs": [], "execution_count": None} if c["cell_type"] == "code" else c for c in executed["cells"]
     ]

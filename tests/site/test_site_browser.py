@@ -83,7 +83,7 @@ def test_every_page_opens_on_a_phone(site: Path, origin: str, browser: Browser, 
 
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
-    """To a file that is there, and where it names a place, to that place."""
+    """To an existing file, and an existing anchor if it has one."""
     found = pages(site)
     wrong = []
     for name, page in found.items():
@@ -285,7 +285,7 @@ def test_the_report_of_a_check_is_accessible(browser: Browser, tmp_path: Path) -
                         assert [*visit.executed(), *visit.external(), *visit.errors, *visit.refused()] == []
 
 
-# Somebody adds a symptom
+# Adding a symptom
 
 
 @pytest.mark.parametrize("with_page", [False, pytest.param(True, marks=pytest.mark.full)])

@@ -66,7 +66,7 @@ def test_the_home_page_has_a_tile_for_each_entrance() -> None:
 
 @pytest.mark.parametrize("built", [(), ("diagnose",), ("diagnose", "check", "plan")])
 def test_a_door_leads_to_a_page_that_is_there(built: tuple[str, ...]) -> None:
-    """To the page that works in the browser where it is built, else to the one that explains the command."""
+    """To the browser page if it is built, else to the page about the command."""
     page = start_page.start([], [], runbooks=(), built=built)
     wanted = [name if name in built else instead for name, (_, _, instead) in start_page.DOORS.items()]
 
@@ -288,7 +288,7 @@ def test_every_command_and_option_is_described() -> None:
 
 
 def entry(**told: object) -> HistoryEntry:
-    """An entry whose every text of somebody's own is private."""
+    """An entry with private text in every user field."""
     own = f"/home/alice/{SECRET} http://10.0.0.7:8000"
     whole = {
         "id": "0123456789ab", "kind": "run", "subject": f"single-gpu-oom on {own}", "began": "2026-11-21T13:37:18Z",

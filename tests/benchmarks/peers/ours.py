@@ -25,7 +25,7 @@ from vllm_runbooks.plan.terms import GIB, Band
 HERE = Path(__file__).resolve().parent
 PEER = "vllm-runbooks"
 _CARDS = {"24 GB card": "RTX3090", "16 GB card": "RTX5080", "RTX 3090": "RTX3090"}
-"""GPUs of the catalog for those that a log names differently or not; memory is the printed one."""
+"""GPUs of the catalog for other or missing names in a log; memory is the printed one."""
 _FABRIC = {"P3": "nvlink", "P4": "nvlink", "P5": "nvlink"}
 """Launches on a known machine: servers of H100 and A100."""
 _GIVEN: Mapping[str, Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Stands in for Pillow's pictures: a file that says its size."""
+"""Fake of Pillow's images: a file with its size."""
 # ruff: noqa: N999 - Pillow's names
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass
 class Picture:
-    """A picture that is nothing but its size."""
+    """An image with only a size."""
 
     size: tuple[int, int] = (256, 256)
 

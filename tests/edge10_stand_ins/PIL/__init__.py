@@ -1,2 +1,2 @@
-"""Stands in for Pillow."""
+"""Fake of Pillow."""
 # ruff: noqa: N999 - Pillow's names

@@ -1,4 +1,4 @@
-"""Stands in for EvalScope."""
+"""Fake of EvalScope."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recorded import call
 
 
 class TaskConfig:
-    """What is asked of whom."""
+    """The task of an evaluation."""
 
     def __init__(self, **kwargs: Any) -> None:
         self.asked = kwargs

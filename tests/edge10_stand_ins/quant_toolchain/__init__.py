@@ -1,4 +1,4 @@
-"""Stands in for the toolchain's quantising."""
+"""Fake of the toolchain's quantization."""
 
 from __future__ import annotations
 

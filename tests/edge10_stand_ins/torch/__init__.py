@@ -1,4 +1,4 @@
-"""Stands in for torch: a device that is there or not, as EDGE10_GPU says."""
+"""Fake of torch: EDGE10_GPU decides whether a device exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for torch.distributed."""
+"""Fake of torch.distributed."""
 
 from types import SimpleNamespace
 

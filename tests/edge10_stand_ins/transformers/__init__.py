@@ -1,4 +1,4 @@
-"""Stands in for transformers: checkpoints that are folders, or names on the Hub."""
+"""Fake of transformers: checkpoints are folders, or names on the Hub."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AutoModelForCausalLM(_Saved):
 
 
 class _Language:
-    """The language part of a model with pictures."""
+    """The language part of a multimodal model."""
 
 
 class AutoModelForImageTextToText(_Saved):

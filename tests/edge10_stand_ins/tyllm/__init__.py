@@ -1,4 +1,4 @@
-"""Stands in for the compiler: its settings are read once, in one order, as its user guide's list of questions says."""
+"""Fake of the compiler: its settings are read once, in the order of its user guide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from recorded import call, demand
 
 IS_READ = {"executor": False, "engine": False}
-"""What has read the settings by now."""
+"""Readers of the settings so far."""
 MODES: dict[str, Any] = {}
 TRACED: list[bool] = []
 demand("COMPILE_THREAD" in os.environ, "COMPILE_THREAD is read where the compiler is imported")

@@ -1,4 +1,4 @@
-"""Stands in for what compiles a language model."""
+"""Fake of the language model compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands in for the compile container's vLLM: its first question leaves what the compiler writes of each part."""
+"""Fake of the compile container's vLLM: its first request writes the compiled parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vllm.config import ModelConfig, ParallelConfig
 
 _NEEDED = ("jit_device", "exec_mode", "prefill_lens", "AOT_DIR", "tmp_image_path", "VM_die_remap", "LM_die_remap")
 _OWN = 8
-"""A length that the compiler adds to those that it is given, as the guide's own listing shows."""
+"""A length that the compiler adds to the given ones, as in the guide's listing."""
 
 
 class LLM:

@@ -1,4 +1,4 @@
-"""Stands in for vLLM's settings."""
+"""Fake of vLLM's settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class ModelConfig:
-    """Refuses what no device can run."""
+    """Rejects settings that no device can run."""
 
     def verify_with_parallel_config(self, parallel: ParallelConfig) -> None:
         raise ValueError(f"there are no {parallel.tensor_parallel_size} devices")
@@ -14,7 +14,7 @@ class ModelConfig:
 
 @dataclass
 class ParallelConfig:
-    """How many processes there are."""
+    """Number of processes."""
 
     tensor_parallel_size: int
     world_size: int = 0

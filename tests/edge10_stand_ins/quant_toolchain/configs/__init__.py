@@ -1,1 +1,1 @@
-"""Stands in for the settings of quantising."""
+"""Fake of the quantization settings."""

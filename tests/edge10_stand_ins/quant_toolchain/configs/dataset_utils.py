@@ -1,4 +1,4 @@
-"""Stands in for what makes batches of texts."""
+"""Fake of the text batching."""
 
 from __future__ import annotations
 

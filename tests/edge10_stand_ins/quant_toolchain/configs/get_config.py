@@ -1,4 +1,4 @@
-"""Stands in for the settings of a method."""
+"""Fake of the settings of a method."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stands in for the compiler's part in vLLM."""
+"""Fake of the compiler's part in vLLM."""

@@ -1,4 +1,4 @@
-"""Stands in for the compiler's executor, which takes the device where it is imported."""
+"""Fake of the compiler's executor, which opens the device on import."""
 
 from recorded import demand
 
