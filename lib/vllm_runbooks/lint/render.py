@@ -213,7 +213,7 @@ class _Snippet:
         return [empty, styled(f"{self.number} | ", Tone.FAINT) + before + about + behind, marks, *below]
 
 
-_PIPED = 100
+_PIPED = 120
 """Columns of a line where there is no terminal."""
 
 
