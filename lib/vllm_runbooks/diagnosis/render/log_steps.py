@@ -1,4 +1,4 @@
-"""The steps of a runbook on any log, each with its evidence: the same headless and in the panel that drives it."""
+"""Steps of a runbook on any log, each with its evidence, both headless and in a panel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def verification(log: DiagnosedLog) -> RenderedView:
 
 
 def runbook(log: DiagnosedLog) -> RenderedView:
-    """The runbook or command that goes on from the cause, with all observations and their runbooks."""
+    """The runbook or command to continue with, and all observations with their runbooks."""
     entries = entrances()
     return step(
         entrance_views.leading(entries, log.answer), {"All symptoms and their runbooks": entrance_views.every(entries)}
