@@ -1,6 +1,7 @@
 """Chain of open-source components: quantise a model, serve both versions, compare their scores.
 
-parts ── quantise ── serve float ── evaluate float ── serve quantised ── evaluate quantised ── judge
+    parts ── quantise ── serve float ── evaluate float ── serve quantised
+      ── evaluate quantised ── judge
 
 Invalid input is rejected before the chain starts. After that, each link records its result instead
 of raising, and the files stay where the record says.
