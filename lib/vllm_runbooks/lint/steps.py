@@ -14,7 +14,7 @@ _MOST_ISSUES = 8
 
 
 def problems(linted: Linted) -> list[StepText]:
-    """The errors, each in its place with what to do; without errors the warnings."""
+    """The errors with their locations and actions; without errors the warnings."""
     errors = [issue for issue in linted.issues if issue.severity is IssueSeverity.ERROR]
     listed = errors or issues.wrong(linted.issues)
     texts = [_text(issue) for issue in listed[:_MOST_ISSUES]]
