@@ -169,7 +169,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
 
 
 def summary_of_difference(comparison: EntryDifferences) -> Summary:
-    """Whether the results differ, and how much else does."""
+    """Whether the results differ, and the number of other differences."""
     significant = sum(differing.is_significant for differing in comparison.results)
     parts = [
         _differing(len(values), noun)
@@ -187,7 +187,7 @@ def _differing(number: int, noun: str) -> str:
 _MEMORY = "_gib"
 _MAX_POINTS, _MAX_CURVES = 400, len(LINES)
 _NAMES = 96
-"""Width of the names behind the curves."""
+"""Width of the names next to the curves."""
 
 
 def curves(subject_trend: Trend) -> RenderedView:
