@@ -268,7 +268,7 @@ def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...]
     """GPUs of each replica, rank by rank, as indices into `devices`.
 
     The ranks of one tensor-parallel group are of one kind and on one host if there are enough such
-    GPUs. The same holds for the groups of one replica.
+    GPUs. The same applies to the groups of one replica.
     """
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
     by_card: list[Callable[[_Slot], object]] = [

@@ -554,7 +554,7 @@ def _falcon(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """Families whose class has sliding layers only if the configuration enables them."""
+    """Families whose class has sliding layers only if configured; otherwise like `_plain`."""
     kinds = read.config.get("layer_types")
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
     if not kinds and not uses:
