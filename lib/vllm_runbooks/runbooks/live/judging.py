@@ -12,7 +12,7 @@ from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, LoadResult,
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> RunbookVerdict:
-    """The verdict on a live run: the server was ready, or a remedy made it ready."""
+    """Verdict on a live run: the server was ready, or a remedy made it ready."""
     judgement = diagnosis_expected.judge(answer, None, ())
     if started.failed_check is not None:
         return replace(judgement, verdict=Verdict.FAIL, reason=started.failed_check)
@@ -46,7 +46,7 @@ def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: G
 def judge_split(
     alone: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()
 ) -> RunbookVerdict:
-    """The verdict on a split: copies that share a load, one server over as many GPUs, log lines that show it."""
+    """Verdict on a split: copies with a shared load, one server over as many GPUs, log lines."""
     wrong = next(_wrong_in_split(copies, split, lines), None)
     if wrong is not None:
         return RunbookVerdict(Verdict.FAIL, wrong, None, None, None, ())
