@@ -209,7 +209,7 @@ def _serve(agent: Agent, answers: Any) -> None:
 def main(arguments: list[str]) -> None:
     """The program."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
+        signal.signal(number, lambda *_: sys.exit(143))  # leave the block, which stops all processes
     # Ctrl-C in a terminal is for the caller.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Libraries must not print between the answers.

@@ -44,7 +44,7 @@ def listed_view(entries: Sequence[HistoryEntry]) -> list[TextBlock]:
 
 
 def summary_of(entries: Sequence[HistoryEntry]) -> Summary:
-    """How many runs there are, and how many of them failed; the newest that failed is the next to look at."""
+    """Number of runs and of failed ones; the next step is the newest failed run."""
     bad = [item for item in entries if _is_bad(item.verdict)]
     if not bad:
         return Summary("OK", Tone.GOOD, (_runs(item.verdict for item in entries),))

@@ -335,7 +335,7 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
 
 
 def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
-    """How slow the traffic of groups of GPUs is (as `_Fabric.slow`), and sentences on it."""
+    """Slowness of the traffic of groups of GPUs (as `_Fabric.slow`), and sentences on it."""
     slow = 0
     remarks: dict[str, None] = {}
     for start in range(0, len(devices), size):

@@ -176,7 +176,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Format:
-    """How a linear layer's weights are stored."""
+    """Storage format of a linear layer's weights."""
 
     bits: int
     group: int = 0
@@ -196,7 +196,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How the checkpoint is quantized: the first target that names a layer decides."""
+    """Quantization of the checkpoint: the first target that names a layer decides."""
 
     method: str
     """Name in vLLM: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes"

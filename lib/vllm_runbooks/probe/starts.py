@@ -104,7 +104,7 @@ class PhaseTime:
     name: str
     at_s: float
     seconds: float | None
-    """Until the next phase, or ready; None if the launch ended in it."""
+    """Seconds until the next phase, or ready; None if the launch ended in it."""
 
 
 @dataclass(frozen=True)

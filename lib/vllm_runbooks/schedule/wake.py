@@ -34,7 +34,7 @@ _ENTRIES = 500
 """Most entries of a job, the newest first."""
 _DECIDING_S = 30.0
 _PENDING = timedelta(days=7)
-"""How long a change is retried."""
+"""Duration of the retries of a change."""
 
 
 def clock() -> datetime:

@@ -25,7 +25,7 @@ from vllm_runbooks.probe.starts import (
 
 
 def text(launch: Guarded) -> str:
-    """How a launch ended, without colours."""
+    """Result of a launch, without colours."""
     return plain(summary_view(summary_of(launch)))
 
 

@@ -220,7 +220,7 @@ def _instead(record: Any) -> str:
     return f"{lead} {note}".strip()
 
 
-# ---- what an entry is, in words
+# ---- description of an entry
 
 
 def _option(entry: OptionEntry) -> list[str]:

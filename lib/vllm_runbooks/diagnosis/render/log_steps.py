@@ -33,7 +33,7 @@ def diagnosed(evidence: Evidence, *, gpus: str = "", start: int = 0, lang: str |
 
 
 def timeline(log: DiagnosedLog) -> RenderedView:
-    """How far the launch got."""
+    """Progress of the launch."""
     return starts.timeline(diagnosing.read(log.evidence), start=log.start)
 
 
@@ -55,7 +55,7 @@ def fixes(log: DiagnosedLog) -> RenderedView:
 
 
 def verification(log: DiagnosedLog) -> RenderedView:
-    """How to prove the cause."""
+    """How to verify the cause."""
     evidence = {"What confirms and what refutes the cause": answers.checks(log.answer)}
     return step(_in_english(log, steps.verification), evidence)
 

@@ -212,7 +212,7 @@ def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion]
 
 
 class TaskSettings(NamedTuple):
-    """How answers were sampled."""
+    """Sampling settings of the answers."""
 
     temperature: float | None = None
     limit: str = ""

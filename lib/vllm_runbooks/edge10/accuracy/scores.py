@@ -31,7 +31,7 @@ class ReportedScore:
     value: float | None
     questions: int | None
     rounding: float = ROUNDED
-    """How far the tool's rounding may have moved it."""
+    """Largest error by the tool's rounding."""
     is_primary: bool | None = None
     answers: Mapping[str, AnsweredQuestion] | None = None
     where: str = ""

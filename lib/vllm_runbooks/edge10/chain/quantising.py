@@ -33,7 +33,7 @@ _MAX_SAMPLES, _MAX_TOKENS = 1 << 16, 1 << 20
 
 
 class QuantisingPlan(NamedTuple):
-    """How a model is quantised."""
+    """Settings for quantising a model."""
 
     method: str
     calibration: Path

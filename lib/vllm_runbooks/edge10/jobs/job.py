@@ -400,7 +400,7 @@ class _JobChecks:
             return tuple(order[:dies])
         return None
 
-    # ---- pictures
+    # ---- images
 
     def _modality(self) -> str:
         word = self._reader.word("modality")

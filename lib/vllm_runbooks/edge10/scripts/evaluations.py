@@ -84,7 +84,7 @@ def requests_of_settings(source: Excerpt) -> list[EvaluationRequest]:
         key, text = match["key"], (match["value"] or "").rstrip()
         if match["item"] or key in groups[-1] or key == "judge_model_args":
             groups.append({})
-            is_judge = key == "judge_model_args"  # settings of the model that judges answers
+            is_judge = key == "judge_model_args"  # settings of the model that grades answers
         if text and not is_judge and "{{" not in text and "${" not in text:
             start = source.at[match.start("value")]
             groups[-1][key] = PlacedValue(_scalar(text), start, source.at[match.start("value") + len(text) - 1] + 1)
