@@ -100,7 +100,7 @@ _HOMES: Mapping[str, str] = {
     "verdict": "diagnosis.diagnosing:verdict",
     "widgets": "jupyter.panels",
 }
-"""Where each public name is, below this package: a module, or a name in one."""
+"""Location of each public name below this package: a module, or a name in one."""
 _NAMESPACES: Mapping[str, Mapping[str, str]] = {
     "live": {
         "Load": "serve.load:Load",
@@ -156,7 +156,7 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "toolchains": "edge10.host.render",
     },
 }
-"""Namespaces of public names, each with where it is."""
+"""Namespaces of public names with their locations."""
 
 
 class _Namespace(ModuleType):

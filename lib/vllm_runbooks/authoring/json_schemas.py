@@ -68,11 +68,11 @@ _PRINTED: dict[str, str] = {
     "edge10-preflight": "vllm_runbooks.edge10.host.records:CheckedHost",
     "open-chain": "vllm_runbooks.edge10.chain.records:OpenChain",
 }
-"""Records that commands print as JSON, and those of a step that is for others to read."""
+"""Records that commands print as JSON, and those of a step for other programs."""
 
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
-    """By record, the fields with a mark, of printed records and of those in them."""
+    """Fields with a mark by record, of printed records and of the records in them."""
     by_record: dict[str, set[str]] = {}
     left: list[type] = [resolve_name(kind) for kind in _PRINTED.values()]
     while left:

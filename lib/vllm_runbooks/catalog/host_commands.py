@@ -141,9 +141,9 @@ def row_of(printed: str) -> HostCommand | None:
 
 
 def undo(printed: str) -> str:
-    """How a printed command is undone, with its own values; empty: it is of no row.
+    """Command that undoes a printed command, with its values; empty if it has no row.
 
-    Of several values of one kind the first is put in.
+    Of several values of one kind the first is used.
     """
     row = row_of(printed)
     if row is None:

@@ -240,7 +240,7 @@ def told_in(record: T, lang: str) -> T:
 
 def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:
     if name in ("explanation", "message"):
-        return (mark, *pieces)  # a separate sentence: the mark stays whichever of the others is left out
+        return (mark, *pieces)  # a separate sentence, so that the mark always stays
     if name == "conditions":
         return tuple(f"{mark}{text}" for text in pieces)
     if name == "remedies":

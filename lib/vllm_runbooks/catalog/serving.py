@@ -105,7 +105,7 @@ class ServingCondition(Authored):
     """Explanation; a sentence that needs an unknown figure is left out."""
     do_first: str
     confirm: str
-    """How to make sure."""
+    """How to verify it."""
     refute: str
     """Observation that would rule it out."""
     source: str

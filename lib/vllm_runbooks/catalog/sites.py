@@ -77,7 +77,7 @@ class Module(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """How well the known releases fit a log."""
+    """Fit of the releases in the catalog to a log."""
 
     release: str | None = None
     """The release that wrote it; None if none or several fit. Includes its post-releases."""

@@ -33,7 +33,7 @@ _MAX_NAME = 100
 _APART = re.compile(r"[\s_-]+")
 _FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
 LOCAL = "local"
-"""Stands for the GPUs of this host."""
+"""Name for the GPUs of this host."""
 _HUB_CACHE = re.compile(r"models--([^/\\]{1,100}?)--([^/\\]{1,100})")
 
 Capability = tuple[int, int]

@@ -41,4 +41,5 @@ STEPS: Mapping[str, Step] = {
     "at_least": lambda amount, present, _: amount if present is None or present < amount else NO_STEP,
     "share": _share,
 }
-"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""
+"""Derivation of an authored value from the present one: {lower_by: 0.05}, {lower_to: 64},
+{share: free_gib/total_gib}."""

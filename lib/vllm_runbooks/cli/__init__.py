@@ -157,7 +157,7 @@ _WORDED = (
 
 
 def _refuse(message: str) -> int:
-    """Report in one line what is invalid; a value that a user mistook for a name may be a secret."""
+    """Report an invalid input in one line; a value mistaken for a name may be a secret."""
     output.say("; ".join(message.splitlines()))
     return 2
 
@@ -209,7 +209,7 @@ def _completed(arguments: list[str]) -> int:
 
 
 def _said(error: click.ClickException) -> str:
-    """A click error in one line, and whose help to read."""
+    """A click error in one line, with the command for help."""
     message = " ".join(error.format_message().split())
     for wording, ours in _WORDED:
         message = wording.sub(ours, message)

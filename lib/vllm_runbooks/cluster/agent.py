@@ -1,6 +1,6 @@
 """Agent on every node: reports facts, listens, connects to other nodes, and runs commands.
 
-python -P -m vllm_runbooks.cluster.agent NAME
+    python -P -m vllm_runbooks.cluster.agent NAME
 
 It reads one JSON object per line, `{"id": …, "do": …}` with the request's fields, and writes
 `{"id": …, "is": …}` or `{"id": …, "error": …}` for each, as they are ready. It exits, with all its
@@ -44,7 +44,7 @@ class Agent:
     """Answers of one node, possibly several concurrently."""
 
     def __init__(self, name: str) -> None:
-        """The node goes by this name."""
+        """Set the name of the node."""
         self.name = name
         self._groups = CommandGroups()
         self._listeners: reaching.Listeners | None = None
@@ -93,7 +93,10 @@ class Agent:
         return document(node_facts.collect(self.name, model=model, python=python, salt=salt))
 
     def _listen(self, request: Mapping[str, Any]) -> Any:
-        """Wait at `ports`, pairs of use and number, for who brings the `token`, for `for_s` seconds."""
+        """Listen at `ports`, pairs of use and number, for `for_s` seconds.
+
+        Only peers with the `token` are accepted.
+        """
         self._silence({})
         self._listeners = reaching.Listeners(
             str(request["token"]), [(str(use), int(port)) for use, port in request["ports"]], float(request["for_s"])
@@ -107,7 +110,7 @@ class Agent:
         return {}
 
     def _stream(self, request: Mapping[str, Any]) -> Answer:
-        """Bandwidth to `address` and `port`, whose `token` it is, over `seconds`."""
+        """Measure the bandwidth to `address` and `port` with its `token`, over `seconds`."""
         mbit_s = reaching.stream(
             str(request["address"]), int(request["port"]), str(request["token"]), float(request["seconds"])
         )
@@ -206,10 +209,10 @@ def _serve(agent: Agent, answers: Any) -> None:
 def main(arguments: list[str]) -> None:
     """The program."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(143))  # the block that ends what was started is left
+        signal.signal(number, lambda *_: sys.exit(143))  # leave the block, which stops all processes
     # Ctrl-C in a terminal is for the caller.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Whatever a library prints must not stand between the answers.
+    # Libraries must not print between the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
         _serve(Agent(arguments[0] if arguments else os.uname().nodename), answers)

@@ -7,7 +7,7 @@ States are "imported", "joined" and "done"; "unable" if it could not begin and "
 It needs nothing of this project. Its caller ends it: a rank may hang for good.
 """
 
-# ruff: noqa: T201, BLE001 - a program of its own, which speaks on its output and must say whatever went wrong
+# ruff: noqa: T201, BLE001 - a stand-alone program, which prints its output and any error
 import datetime as dt
 import json
 import sys

@@ -22,7 +22,7 @@ from vllm_runbooks.host.nodes.records import Unread
 
 Answer = Any
 _BEAT_S = UNHEARD_S / 4
-"""Time between two words to an agent, which ends when it hears none."""
+"""Time between heartbeats to an agent, which exits without them."""
 _HELLO_S = 25.0
 """Timeout for the first answer of a node: ssh, and the start of Python."""
 _RAY_S = 60.0
@@ -35,7 +35,7 @@ class Carrier(ABC):
     """Carries questions to the agents of nodes; leaving the block ends them."""
 
     by: str
-    """How the nodes are asked, as in `host.nodes.records.Cluster.by`."""
+    """Method, as in `host.nodes.records.Cluster.by`."""
 
     def __init__(self) -> None:
         self.unread: tuple[Unread, ...] = ()
@@ -81,7 +81,7 @@ class Carrier(ABC):
 
 
 class Processes(Carrier):
-    """An agent in a process for each node: here, or at the end of a command such as ssh."""
+    """An agent in a process for each node: local, or through a command such as ssh."""
 
     by = "ssh"
 
@@ -128,10 +128,13 @@ class Processes(Carrier):
 
 
 class Ssh(Processes):
-    """Hosts of a list, each asked over ssh by a Python there that has this package."""
+    """Hosts of a list, each reached over ssh with a Python there that has this package."""
 
     def __init__(self, hosts: Sequence[SshHost], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
-        """Log in to each host without a password, with another ssh configuration if given; the first is the head."""
+        """Log in to each host without a password; the first is the head.
+
+        `config` is another ssh configuration.
+        """
         super().__init__({host.name: _ssh(host, config) for host in hosts}, hello_s=hello_s)
         self._hosts = {host.name: host for host in hosts}
         self.head = hosts[0].name if hosts else None
@@ -155,15 +158,18 @@ def _ssh(host: SshHost, config: str | None) -> list[str]:
 
 
 class Ray(Carrier):
-    """The nodes of a running Ray cluster: one actor on each, held by a process that joined it.
+    """Nodes of a running Ray cluster: one actor on each, owned by a process that joined it.
 
-    Ray stays in that process, so that a join that never ends, for instance, cannot block this one.
+    Ray stays in that process, so that a join without end, for instance, cannot block this one.
     """
 
     by = "ray"
 
     def __init__(self, address: str, *, expected: int | None = None) -> None:
-        """Join the cluster at `10.0.0.1:6379` or `auto`; reports the nodes that are missing of those expected."""
+        """Join the cluster at `10.0.0.1:6379` or `auto`.
+
+        Reports missing nodes of those expected.
+        """
         super().__init__()
         self._names: tuple[str, ...] = ()
         self._wire: Wire | None = None

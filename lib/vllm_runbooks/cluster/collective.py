@@ -29,7 +29,7 @@ _EVERY_S = 0.1
 _MAX_LINE = 1 << 16
 """Bytes of a line of a rank; libraries print other lines."""
 _HEEDED = ("GLOO_", "NCCL_", "VLLM_HOST_IP", "MASTER_", "TORCH_")
-"""How variables begin that a collective heeds."""
+"""Prefixes of variables that affect a collective."""
 
 Variables = Mapping[str, Mapping[str, str]]
 

@@ -133,7 +133,7 @@ def log_facts(evidence: NodesEvidence) -> list[StepText | None]:
 
 
 def log_views(evidence: NodesEvidence) -> dict[str, RenderedView]:
-    """The logs and what they show, by name; none without logs."""
+    """The logs with their results, by name; empty without logs."""
     from vllm_runbooks.diagnosis.render import annotated, answers, claims
 
     answer, logs = evidence.answer, evidence.logs
@@ -213,7 +213,7 @@ def _seen(nodes: CheckedCluster) -> str:
 
 
 def over_all(request: PlanningRequest | str, layouts: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
-    """The plan of one server over all nodes, else why there is none.
+    """Plan of one server over all nodes, else the reason for a missing one.
 
     `tp` is by default the number of GPUs of each node, `pp` the number of nodes.
     """
@@ -245,7 +245,10 @@ def layout_facts(evidence: NodesEvidence, request: PlanningRequest | str, layout
 
 
 def launch_facts(request: PlanningRequest | str, plan: Plan | str, files: Files) -> list[StepText | None]:
-    """Whether one server over all nodes fits and what joins them, or why there are no files; none without nodes."""
+    """Fit of one server over all nodes and its joining method, or the reason for missing files.
+
+    Empty without nodes.
+    """
     from vllm_runbooks.plan.render import sections, start_files
 
     if isinstance(request, str):
@@ -256,15 +259,15 @@ def launch_facts(request: PlanningRequest | str, plan: Plan | str, files: Files)
 
 
 class Files(NamedTuple):
-    """A layout as files for each node, and what they are."""
+    """A layout as files for each node, with their description."""
 
     made: Mapping[str, str]
     overview: StartFiles | str
-    """Else why there are none."""
+    """Else the reason for missing files."""
 
     @property
     def of_ray(self) -> Mapping[str, str]:
-        """The scripts that join the nodes to a Ray cluster, where one is needed."""
+        """Scripts that join the nodes to a Ray cluster, if required."""
         nodes = () if isinstance(self.overview, str) else self.overview.nodes
         names = [f"ray-{node.node}.sh" for node in nodes]
         return {name: self.made[name] for name in names if name in self.made}
@@ -281,7 +284,7 @@ def files(request: PlanningRequest | str, plan: Plan | str) -> Files:
 
 
 def confirmations(request: PlanningRequest | str, plan: Plan | str) -> Mapping[str, Confirmation]:
-    """How to see that the layout took effect, by node; none where there is none."""
+    """How to verify that the layout took effect, by node; empty without a plan."""
     if isinstance(request, str) or isinstance(plan, str):
         return {}
     try:
@@ -323,5 +326,5 @@ def _of_logs(answer: Answer, logs: Evidence) -> RunbookVerdict:
     alone = _alone(answer)
     if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:
         return judged
-    # A hint where one host was meant; here several were.
+    # A hint if one host was intended; here several were.
     return replace(judged, verdict=Verdict.FAIL, reason=f"{alone.title} ({_ONE_HOST}): no other node joined")

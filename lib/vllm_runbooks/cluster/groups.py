@@ -35,7 +35,7 @@ class CommandOutput:
         self._pipe = pipe
         self._held = bytearray()
         self._begin = 0
-        """Place of the first byte that is held."""
+        """Offset of the first buffered byte."""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._take, daemon=True)
         self._thread.start()
@@ -53,7 +53,10 @@ class CommandOutput:
         self._begin += count
 
     def read(self, begin: int) -> tuple[int, bytes]:
-        """Read at most a MiB from a place on, and drop what lies before; also returns where it begins."""
+        """Read at most 1 MiB from an offset on, and drop earlier bytes.
+
+        Also returns the actual offset.
+        """
         with self._lock:
             self._let_go(begin - self._begin)
             return self._begin, bytes(self._held[:MOST])
@@ -105,7 +108,7 @@ class CommandGroup:
 
     @property
     def is_running(self) -> bool:
-        """Whether anything of it still runs; where nothing does, all that it printed can be read."""
+        """Whether any process of it still runs; if not, its complete output is available."""
         if self._supervisor.poll() is None:
             return True
         self._output.finish(_LINGER_S)
@@ -136,7 +139,7 @@ class CommandGroup:
         return "" if self.is_running else str(self._read_outcome().get("refused", ""))
 
     def end(self, *, at_once: bool = False) -> None:
-        """End all of it: asked first and killed after three seconds, or killed now."""
+        """Stop it: by a signal with three seconds of grace, or immediately."""
         if self.is_running:
             # Two signals stop it immediately; the end of its input alone allows three seconds.
             for _ in range(2 if at_once else 0):
@@ -149,11 +152,11 @@ class CommandGroup:
                 self._supervisor.kill()
                 self._supervisor.wait()
         if self._supervisor.returncode:
-            sweep(self._tag)  # the supervisor was killed: what it watched over is ended by what it carries
+            sweep(self._tag)  # the supervisor was killed: find its processes by their tag
         self._read_outcome()
 
     def close(self) -> None:
-        """End it and forget what it printed."""
+        """Stop it and drop its output."""
         self.end()
         self._output.finish(_LINGER_S)
         self._output.close()

@@ -62,7 +62,7 @@ def check_ray(address: str) -> None:
 
 
 def read_hosts(text: str, where: str) -> tuple[SshHost, ...]:
-    """Read a list of hosts, one a line, with comments behind `#`; raises InputError."""
+    """Read a list of hosts, one per line, with comments after `#`; raises InputError."""
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, not a host list; {_FORM}")
     hosts = []
@@ -74,7 +74,7 @@ def read_hosts(text: str, where: str) -> tuple[SshHost, ...]:
 
 
 def parse_hosts(text: str) -> tuple[SshHost, ...]:
-    """Read hosts from a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or from its file; raises InputError."""
+    """Parse hosts as in `10.0.0.1,10.0.0.2 agent=/o/python`, or their file; raises InputError."""
     path = Path(text)
     try:
         if path.is_file():

@@ -17,9 +17,10 @@ from vllm_runbooks.host.nodes.ways import dial_addresses
 ANY = "any"
 """Use of a port that the system chooses, as in `host.nodes.records.NodeConnection.use`."""
 _WAIT_S = 2.5
-"""Until what has not answered counts as dropped: a first packet that was lost is sent again after a second."""
+"""Timeout after which a connection counts as dropped: a lost first packet is resent after a
+second."""
 _LISTENED_S = 120
-"""After which a node waits no longer, whatever becomes of who asked."""
+"""Timeout of a listening node, independent of the caller."""
 _ANSWERED_S = 20.0
 _REACHED_S = 30.0
 """Timeout for the handshake after a connection, in addition to the wait."""
@@ -81,7 +82,7 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
         if not attempt["is_ours"] and attempt["why"] != "taken":
             state, why = Reachability.UNKNOWN, f"could not listen on it: {attempt['why']}"
         elif not attempt["is_ours"] and state is Reachability.REFUSED:
-            # Who listens there may do so at another address alone.
+            # The listening process may use another address only.
             state, why = Reachability.UNKNOWN, "another process uses the port, and rejects connections to this address"
         elif attempt["address"] in interfaces and state is Reachability.UNREACHABLE:
             why = f"{source.name} has the same address, on {interfaces[attempt['address']]}"

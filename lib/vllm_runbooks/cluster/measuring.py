@@ -1,6 +1,6 @@
-"""Measure a cluster: ask its nodes, try every way between them in both directions, and run an all-reduce.
+"""Measure a cluster: node facts, every connection in both directions, and an all-reduce.
 
-What could not be measured stays unknown. Everything has a time limit, on every node.
+Facts without a measurement stay unknown. Everything has a timeout, on every node.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def measure(
 
 
 def advised(cluster: Cluster) -> dict[str, Mapping[str, str]]:
-    """By node the variables that are advised for it, from what was measured."""
+    """Recommended variables by node, from the measurements."""
     environments = clusters.check(cluster, catalog.specs()).environments
     return {environment.node: environment.variables for environment in environments}
 

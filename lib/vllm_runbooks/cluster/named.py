@@ -1,4 +1,4 @@
-"""Nodes by name: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
+"""Nodes by name: a Ray cluster or hosts, with their Pythons and ports; measured and compared."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def read_pythons(words: Iterable[str]) -> dict[str, str]:
 
 
 def pythons_by_node(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
-    """Python of each node that answers, where one is named; a named node that is not there counts as unread."""
+    """Python of each node that answers, if named; a named node that is missing counts as unread."""
     nodes = carrier.nodes()
     names = {*nodes, *(unread.name for unread in carrier.unread), ""}
     why = f"--python: unknown node; nodes: {', '.join(nodes) or 'none'}"

@@ -17,7 +17,7 @@ from vllm_runbooks.probe.starts import Check, LaunchResult
 
 
 class NodeChecks:
-    """The checks of one node, and what they hold."""
+    """Checks of one node, and its locks."""
 
     def __init__(self) -> None:
         self._held = contextlib.ExitStack()
@@ -25,7 +25,7 @@ class NodeChecks:
         self._is_cancelled = False
 
     def check(self, request: Mapping[str, Any]) -> list[Any]:
-        """Make the checks in `names`, each as a document; with `is_check` no lock is held afterwards."""
+        """Run the checks in `names`, each as a document; with `is_check` all locks are released."""
         from vllm_runbooks.host import gpu_memory
         from vllm_runbooks.serve import preflight
         from vllm_runbooks.serve.subject import ServedLaunch
@@ -83,7 +83,7 @@ class NodeChecks:
         return Check("lock", LaunchResult.PASSED, "no other supervised launch is starting on this node", seconds)
 
     def unlock(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Hold nothing any more, and wait for nothing."""
+        """Release all locks, and stop waiting."""
         self._is_cancelled = True
         with self._lock:
             self._held.close()

@@ -164,7 +164,7 @@ def _file(path: Path) -> FileFacts:
 
 
 def python_with_torch(python: str | None) -> str:
-    """The Python that runs a collective here; raises InputError if there is none with torch."""
+    """Python for a collective here; raises InputError if none has torch."""
     if python is not None:
         return python
     if find_spec("torch") is None:

@@ -79,7 +79,7 @@ def facts() -> dict[str, Any]:
 
 
 def nothing() -> None:
-    """Answer, which shows that the node does."""
+    """Answer, as a sign that the node is alive."""
 
 
 def _digest(folder: Path) -> str:
@@ -97,7 +97,7 @@ class Board:
         self._news: list[tuple[int, str]] = []
 
     def begun(self, index: int, node: str) -> None:
-        """A run has begun on the node of this id."""
+        """Record the start of a run on the node of this id."""
         self._news.append((index, node))
 
     def news(self) -> list[tuple[int, str]]:
@@ -176,4 +176,4 @@ def _bench(tag: str, *, is_fresh: bool) -> Bench:
 
 
 _pipes: list[subprocess.Popen[bytes]] = []
-"""Guards, whose input ends with this process."""
+"""Guards, which end when this process closes their input."""

@@ -34,9 +34,9 @@ _MISSES = 2
 _EVERY_S = 0.3
 _SIGHTS_S = 1.0
 _HEAD_S = 6.0
-"""How long the part that serves has to end before the others are asked to."""
+"""Time for the part that serves to end before the others are stopped."""
 _ENDING_S = 20.0
-"""Within which all have ended, or are given up."""
+"""Time for all parts to end before they are given up."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class OverNodes(StoppableRun):
         self._lost = set[str]()
         self._refused = ""
         self._is_decided = False
-        """Whether `status` is that of the first part that ended, of which the others were ended."""
+        """Whether `status` is that of the part that ended first, which stopped the others."""
         self._came: SimpleQueue[tuple[str, bytes] | _EndedCommand] = SimpleQueue()
         self._orders: SimpleQueue[int | None] = SimpleQueue()
         self._sights = dict[str, dict[int, Sight]]()

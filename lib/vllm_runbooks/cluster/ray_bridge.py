@@ -1,6 +1,6 @@
 """Program that joins a Ray cluster and forwards requests to an actor on each of its nodes.
 
-python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
+    python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
 
 It reads and writes lines of JSON like `agent`: first `join`, then `ask`, last `leave`. It exits at
 the end of its input, and Ray then stops its actors.
@@ -169,7 +169,7 @@ def open_answers() -> IO[str]:
 
 
 def pinned(node: str) -> Any:
-    """Have Ray place something on the node of this id, and on no other."""
+    """Ray scheduling strategy for the node of this id only."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)
@@ -192,7 +192,7 @@ def main(arguments: list[str]) -> None:
             if request.get("do") == "ask":
                 threading.Thread(target=reply, args=(request,), daemon=True).start()
             else:
-                reply(request)  # Ray wants its first and last word in this thread
+                reply(request)  # Ray must be initialized and shut down in this thread
     os._exit(0)
 
 

@@ -1,7 +1,8 @@
-"""Whether a node reaches another: listening ports, attempts to reach them, and latency and bandwidth.
+"""Reachability between nodes: listening ports, connections, latency and bandwidth.
 
-A listener answers only who sends its token, which proves that it is the right one: two hosts may have the same address,
-such as that of a container bridge. Data is a few bytes, and zeros for the bandwidth.
+A listener only answers peers with its token, which proves the identity of the host: two hosts may
+have the same address, such as that of a container bridge. The data is a few bytes, and zeros for
+the bandwidth.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from vllm_runbooks.host.ports import family
 _HELLO = b"vllm-runbooks "
 _TOKEN = 32
 _ROUNDS = 5
-"""Round trips, of which the latency is the median."""
+"""Round trips, whose median is the latency."""
 _PING, _STREAM, _YES = b"p", b"s", b"y"
 _CHUNK = bytes(1 << 18)
 _PATIENCE_S = 2.0
-"""Longest wait for an answer of who waits, where the connection was made."""
+"""Timeout for an answer of the listener after a connection."""
 _HELD_S = 10.0
-"""Longest wait for a word of who came: it tries others meanwhile, and some of them answer nothing."""
+"""Timeout for the greeting of a peer: it tries others meanwhile, and some of them do not answer."""
 _MOST = 1 << 30
-"""Bytes that are taken for one bandwidth."""
+"""Maximum bytes for one bandwidth measurement."""
 _UNROUTED = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.EHOSTDOWN)
 _STATES = {
     errno.ECONNREFUSED: Reachability.REFUSED,
@@ -131,10 +132,12 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def reach(targets: Sequence[Mapping[str, Any]], wait_s: float) -> list[dict[str, Any]]:
-    """Try to reach these listeners concurrently: each with `address`, `port` and `token`, None for somebody else's.
+    """Connect to these listeners concurrently: each with `address`, `port` and `token`.
+
+    `token` is None for a listener of another program.
 
     Returns:
-        Each with `state`, `source` (the address it went from), `latency_ms` and `why`.
+        Each with `state`, `source` (the source address), `latency_ms` and `why`.
     """
     attempts = [_Attempt(str(target["address"]), int(target["port"]), target.get("token")) for target in targets]
     with selectors.DefaultSelector() as selector:
@@ -181,7 +184,7 @@ class _Attempt:
             self._failed(failed)
 
     def finish(self, waited_s: float) -> None:
-        """Greet a listener that was reached; what has not answered was dropped."""
+        """Greet a connected listener; connections without an answer were dropped."""
         if self.found["state"] is not None or self._socket is None:
             return
         with self._socket as connection:
@@ -196,7 +199,7 @@ class _Attempt:
                 try:
                     _greet(connection, self._token, _PING)
                 except OSError as error:
-                    # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
+                    # Another program accepted the connection, or a proxy could not forward it.
                     self._ended(Reachability.UNREACHABLE, f"another host answers at this address ({_said(error)})")
                     return
                 try:

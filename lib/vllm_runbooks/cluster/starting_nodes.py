@@ -37,7 +37,7 @@ NAMES = ("nodes", *preflight.NAMES)
 _OF_START = ("VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 """Variables that a launch sets on each node that does not set them itself."""
 _OF_RAY = frozenset({"nodes.ray_differs", "nodes.ray_token_differs"})
-"""Findings about what joins nodes; here vLLM does that itself."""
+"""Findings about Ray, which is not used here: vLLM itself joins the nodes."""
 _CHECKED_S = 60.0
 
 
@@ -64,7 +64,7 @@ class ClusterLaunch:
     """The launch as if on one host: the source of checks, timeouts, GPUs by node (None for those
     that the nodes list) and end."""
     arguments: tuple[str, ...] = ()
-    """Options of `vllm serve`, without those that follow from the nodes."""
+    """Options of `vllm serve`, without those derived from the nodes."""
     vllm: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     pythons: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,10 @@ class CheckedLaunchNodes:
 
 
 def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
-    """Ask and measure the nodes; the check fails if a launch would fail; raises InputError."""
+    """Collect facts from the nodes and measure; the check fails if a launch would fail.
+
+    Raises InputError.
+    """
     is_wanted = "nodes" not in launch.request.left_out
 
     def is_planned(nodes: Cluster) -> None:
@@ -217,7 +220,7 @@ class PlannedClusterLaunch:
         return NodeCommand(str(part.node), tuple(words), environment)
 
     def checks(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """Checks of the nodes, the command and the plan, and those that each node makes of its part."""
+        """Checks of the nodes, the command and the plan, and each node's own checks of its part."""
         yield self._looked.check
         for name, made in (("command", self._command), ("plan", self._fits)):
             yield Check(name, LaunchResult.LEFT_OUT, "skipped") if name in self._asked.request.left_out else made()
@@ -234,9 +237,9 @@ class PlannedClusterLaunch:
         return Check("plan", result, str(render_plan_words.headline(self._plan)))
 
     def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
-        """Checks of the nodes themselves, side by side.
+        """Checks by the nodes themselves, concurrently.
 
-        Locks are taken node by node in the order of names: two launches cannot hold one each and wait for the other.
+        Locks are taken node by node in the order of names, so that two launches cannot deadlock.
         """
         for round_ in rounds:
             if not (names := [name for name in round_.names if name not in self._asked.request.left_out]):
@@ -288,7 +291,7 @@ class PlannedClusterLaunch:
         return answers
 
     def again(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """Checks before a further try; the locks are still held."""
+        """Checks before a retry; the locks are still held."""
         yield from self._own_checks(say, _ROUNDS[-1:])
 
     def edited(self, edits: Sequence[Edit]) -> PlannedClusterLaunch:

@@ -29,19 +29,19 @@ Say = Callable[[Mapping[str, Any]], None]
 _FACTS_S = 90.0
 """Timeout for the facts of a node, which start a process and may query a driver for its GPUs."""
 _RETRIES = 2
-"""How often a run is begun again because its node, or Ray's process there, was lost."""
+"""Number of restarts of a run whose node, or Ray's process there, was lost."""
 _TICK_S = 0.5
 _OVERRUN_S = 60.0
 """Time after a run's timeout when its result is given up: its own node stops it before."""
 _SUSPECTED_S = 75.0
 """Time for Ray to detect a lost node, after several requests without an answer."""
 _STUCK_S = 60.0
-"""How long nothing of what waits may be begun while no node is there that could."""
+"""Timeout of waiting runs without a usable node."""
 _NONE_LEFT = "not executed: no usable node left"
 
 
 class Spread:
-    """A cluster that was joined, and what it executes."""
+    """A joined cluster with its runs."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -61,7 +61,10 @@ class Spread:
         self._say({"nodes": nodes, "here": node_tasks.facts()})
 
     def run(self, request: Mapping[str, Any]) -> None:
-        """Execute `runs`, `limit` at a time on nodes with an id in `fit` or their own; report what becomes of each."""
+        """Execute `runs`, `limit` at a time on nodes with an id in `fit` or their own.
+
+        Report each result.
+        """
         import ray
 
         kind: Any = ray.remote(node_tasks.Board)
@@ -105,7 +108,10 @@ class Spread:
         self._ask_suspects({node for nodes in began.values() for node in nodes[:-1]})
 
     def _ask_suspects(self, suspects: Iterable[str]) -> None:
-        """Find out which nodes are lost of those that gave no answer: Ray notices later than it begins runs again."""
+        """Find lost nodes among those without an answer.
+
+        Ray detects them later than it restarts runs.
+        """
         by_id = {id_: self._on(id_, node_tasks.nothing, cpus=0) for id_ in suspects if not self._nodes[id_]["is_lost"]}
         ends_at = time.monotonic() + _SUSPECTED_S
         for id_, ref in by_id.items():
@@ -216,7 +222,7 @@ class _Contents:
 
 
 def _result(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]:
-    """The result of a task; else None and why there is none. `limit_s` is the time that it had in all."""
+    """Result of a task; else None and the reason. `limit_s` is its total time limit."""
     import ray
 
     try:
@@ -239,7 +245,7 @@ _GONE = {
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """A path below a folder; whatever a node calls its files, none lies elsewhere."""
+    """A path below a folder; names from a node cannot escape it."""
     target = folder / name
     if not target.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"{name[:80]!r}: a node wrote outside its folder; its output was discarded")

@@ -28,7 +28,10 @@ _END_S = 5.0
 
 
 class RayExecutor:
-    """The nodes of a running Ray cluster; leaving the block leaves the cluster, which ends what it executes."""
+    """Nodes of a running Ray cluster.
+
+    Leaving the block leaves the cluster, which stops its runs.
+    """
 
     def __init__(self, address: str, *, say: Callable[[str], None], jobs: int | None = None) -> None:
         """Prepare to join a cluster at an address such as `10.0.0.1:6379` or `auto`; raises InputError.
@@ -85,7 +88,7 @@ class RayExecutor:
 
     @property
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """By node, what it is."""
+        """Facts by node."""
         return {node.name: node.facts for node in self.nodes if node.facts is not None}
 
     def requests(self, requests: Sequence[RunbookRequest], *, every_node: bool) -> list[RunbookRequest]:
@@ -179,7 +182,7 @@ class RayExecutor:
             return None
 
     def stop(self) -> None:
-        """Leave the cluster, which ends what it executes."""
+        """Leave the cluster, which stops its runs."""
         self._is_stopped = True
         end_process(self._process, _END_S)
 

@@ -1,4 +1,4 @@
-"""A process that answers lines of JSON with lines of JSON, here or at the end of a command such as ssh."""
+"""A process that answers lines of JSON with lines of JSON, local or over a command like ssh."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def kill_group(process: subprocess.Popen[Any]) -> None:
 
 
 def end_process(process: subprocess.Popen[Any], patience_s: float) -> bool:
-    """Close a process's input, and kill its group if it does not end by itself then; whether it did."""
+    """Close a process's input, and kill its group if it does not exit.
+
+    Returns whether it exited.
+    """
     with suppress(OSError, ValueError):
         cast("IO[Any]", process.stdin).close()
     try:
@@ -137,7 +140,7 @@ class Wire:
     def _ending(self) -> str:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
-        for thread in self._threads:  # its last words may not have been heard yet
+        for thread in self._threads:  # its last output may not have been read yet
             if thread is not threading.current_thread():
                 thread.join(1)
         words_of_tail = self._tail.decode("utf-8", "replace").splitlines()

@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a finding matters: the launch fails, it costs something, or it is worth knowing."""
+    """Severity of a finding: the launch fails, it costs something, or it is worth knowing."""
 
     FATAL = "fatal"
     DEGRADED = "degraded"
@@ -38,7 +38,7 @@ class Severity(StrEnum):
 
 
 class Level(StrEnum):
-    """How sure a finding is."""
+    """Certainty of a finding."""
 
     CONFIRMED = "confirmed"
     PROBABLE = "probable"
@@ -46,7 +46,7 @@ class Level(StrEnum):
 
 
 class IssueSeverity(StrEnum):
-    """How much an issue of a command matters."""
+    """Severity of an issue of a command."""
 
     ERROR = "error"
     """The shell or the release's parser rejects it, or does something else than written."""
@@ -65,7 +65,7 @@ class Role(StrEnum):
 
 
 class Verdict(StrEnum):
-    """How a runbook's run ended."""
+    """Result of a runbook's run."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
@@ -190,7 +190,8 @@ class RaisedException:
     quote: Quote
     frames: tuple[Frame, ...]
     link: str | None
-    """How it follows the one before: "cause" (raise … from), "context" (while handling), None for the first."""
+    """Relation to the previous one: "cause" (raise … from), "context" (while handling), None for the
+    first."""
 
 
 @dataclass(frozen=True)

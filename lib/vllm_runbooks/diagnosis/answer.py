@@ -201,7 +201,7 @@ _MAX_NAMED = 8
 
 
 def _left_empty(evidence: Evidence, catalog: Catalog) -> tuple[str, ...]:
-    """A note on the given files that are empty: a finding for a node, the rule for Ray's own files."""
+    """Note on the given files that are empty: a finding for a node, normal for Ray's own files."""
     if not evidence.empty:
         return ()
     say = Wording(catalog.lang)

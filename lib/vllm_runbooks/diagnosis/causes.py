@@ -26,12 +26,12 @@ from vllm_runbooks.core.records import (
 )
 
 _UNPLACED = -2
-"""Depth of a hit whose signature names no place."""
+"""Depth of a hit whose signature requires no place."""
 MAX_QUOTES = 6
 """Most quotations of one finding."""
 _SEVERITIES = list(Severity)
 _CHATTER = frozenset({"DEBUG", "INFO"})
-"""Levels at which servers repeat what clients sent: a request's text may quote any error."""
+"""Log levels at which servers repeat client input: a request's text may quote any error."""
 SERVED_FAULTS = frozenset({"api.context_overflow"})
 """Classes of requests that fail although the server is healthy."""
 
@@ -46,7 +46,7 @@ class Diagnosis:
     left_out: tuple[SkippedLine, ...] = ()
     """Recognized lines that no finding quotes."""
     first_error: Quote | None = None
-    """The first exception that no symptom explains, if it precedes the cause or there is none."""
+    """First exception without a symptom, if it precedes the cause or there is none."""
 
     @property
     def hidden(self) -> Mapping[str, int]:
@@ -96,7 +96,7 @@ def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
     candidates = sorted(_candidates(start, catalog, decided), key=lambda c: c.rank)
     causes = [c for c in candidates if c.symptom.role is Role.CAUSE]
     fatal = [c for c in causes if c.symptom.severity is Severity.FATAL]
-    # What a cause quotes as its own evidence is no second fault.
+    # A line that a cause quotes as its evidence is not another error.
     quoted = {_line(hit) for c in fatal for hit in c.companions}
     causes = [c for c in causes if c in fatal or _line(c.hits[0]) not in quoted]
     stand_ins = [
@@ -154,8 +154,8 @@ def _placed_by_their_own(hits: Sequence[SymptomHit], catalog: Catalog) -> list[S
 def _most_precise(hits: Sequence[SymptomHit], catalog: Catalog) -> list[SymptomHit]:
     """Drop hits of a symptom that another symptom on the same line replaces.
 
-    A symptom replaces those that it names (`instead_of`) and those that it refines (a.b.c refines a.b) if it knows the
-    place no worse.
+    A symptom replaces those that it names (`instead_of`) and those that it refines (a.b.c refines
+    a.b) if its place is at least as precise.
     """
     places: dict[tuple[int, int], dict[str, int]] = {}
     for hit in hits:
@@ -209,14 +209,14 @@ def _place(hit: SymptomHit) -> tuple[Any, ...]:
 
 
 def _figures(hit: SymptomHit) -> Iterator[tuple[Any, ...]]:
-    """Yield the figures by which a hit's message is recognized elsewhere; a single figure proves nothing."""
+    """Yield the figures that identify a hit's message elsewhere; a single figure is not enough."""
     figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
     if hit.signature >= 0 and len(figures) > 1:
         yield hit.symptom.split(".")[0], hit.quote.file, figures
 
 
 def _candidates(start: ServerRun, catalog: Catalog, hits: Sequence[SymptomHit]) -> Iterator[_Candidate]:
-    """Yield the candidates among the hits whose required conditions hold."""
+    """Yield the candidates among the hits whose required conditions are true."""
     by_symptom: dict[str, list[SymptomHit]] = {}
     for hit in hits:
         by_symptom.setdefault(hit.symptom, []).append(hit)
@@ -275,7 +275,7 @@ def _has_recovered(start: ServerRun, hit: SymptomHit) -> bool:
 def _conditions(
     start: ServerRun, catalog: Catalog, symptom: Symptom, hit: SymptomHit, captures: Mapping[str, str]
 ) -> Conditions | None:
-    """Matched, mismatched and unknown conditions; None if a required one does not hold."""
+    """Matched, mismatched and unknown conditions; None if a required one is false."""
     sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for condition in symptom.conditions:
         if condition.is_first:
@@ -316,7 +316,7 @@ def _is_first(start: ServerRun, catalog: Catalog, hit: SymptomHit) -> bool:
 
 
 def _is_ruled_out(start: ServerRun, symptom: Symptom, hit: SymptomHit) -> bool:
-    """Whether the outcome, or what follows a line, shows that it was no failure."""
+    """Whether the outcome, or the text after a line, shows that it was not a failure."""
     return any(
         condition.required
         and (
@@ -384,11 +384,11 @@ def _captured(name: str, captures: Mapping[str, str]) -> Any:
 
 
 def _level(start: ServerRun, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
-    """How sure a finding is.
+    """Certainty of a finding.
 
-    Confirmed is the first fatal exception of a failed launch at a known place, without a contradicting condition or an
-    earlier unexplained exception. A finding that refers to another log is at most probable, and only possible while an
-    exception is unexplained or a condition unknown.
+    The first fatal exception of a failed launch at a known place is confirmed, unless a condition
+    contradicts it or an unexplained exception precedes it. A finding that refers to another log is
+    at most probable, and only possible if an exception is unexplained or a condition unknown.
     """
     symptom = candidate.symptom
     if symptom.role is not Role.CAUSE:
@@ -415,7 +415,7 @@ def _level(start: ServerRun, candidate: _Candidate, fatal: Sequence[_Candidate],
 def _ended_of_another(start: ServerRun, hit: SymptomHit) -> bool:
     """Whether the launch may have failed for another reason than a line that was only logged.
 
-    Servers log what clients send, and a client may send the words of any error: such a line is sure unless an
+    Servers log client input, which may quote any error: such a line is certain unless an
     unexplained exception follows it in another process.
     """
     if hit.traceback is not None:
@@ -455,7 +455,7 @@ def _finding(start: ServerRun, candidate: _Candidate, level: Level) -> Finding:
 
 
 def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
-    """The deciding line, lines that add to it, then its repetitions; the same words once."""
+    """The deciding line, lines with further evidence, then its repetitions; each text once."""
     quotes: dict[tuple[int, int], Quote] = {}
     for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
         quotes.setdefault(_line(hit), hit.quote)

@@ -113,7 +113,7 @@ def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
     """The GPUs that the evidence names, and a note on unknown ones.
 
     Raises:
-        InputError: they are given as a file or as this host's, not by name.
+        InputError: They are given as a file or as this host's, not by name.
     """
     if evidence.snapshot is not None:
         from vllm_runbooks.host import inspection as inventories
@@ -123,7 +123,7 @@ def _own_cards(evidence: Evidence) -> tuple[tuple[HostGpu, ...], str | None]:
         return (), None
     from vllm_runbooks.catalog.specs import is_by_name
 
-    if not is_by_name(evidence.gpus):  # what somebody else wrote down opens no file of this host
+    if not is_by_name(evidence.gpus):  # untrusted text must not open files of this host
         raise InputError(f"{evidence.pack}: its GPUs name a file or this host, which a pack cannot; use --gpus")
     try:
         return specs().gpus(evidence.gpus), None
@@ -147,12 +147,12 @@ def follow(
 
     Args:
         name: A file, which ends with an interrupt, or `-` for standard input.
-        catalog: Symptoms and policies; default: those that are shipped.
-        vllm: The release; default: as the log shows it.
+        catalog: Symptoms and policies; by default those of the package.
+        vllm: The release; by default as printed in the log.
         interrupts: Returns the number of the user's interrupts.
 
     Raises:
-        InputError: the file cannot be read, or is no text.
+        InputError: The file cannot be read, or is binary.
     """
     from vllm_runbooks.diagnosis import answer as _answer
 

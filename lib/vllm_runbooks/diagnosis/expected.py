@@ -36,7 +36,7 @@ def verdict(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = 
 
 
 def facts(answer: Answer) -> dict[str, Any]:
-    """Known facts of a launch by name: what it printed, its release, and the plan of its memory."""
+    """Known facts of a launch by name: its printed values, its release, and its memory plan."""
     facts_reported = {"vllm": answer.vllm.version, **document(answer.facts)}
     for term in answer.plan.terms if answer.plan is not None else ():
         facts_reported[f"planned_{term.name}_gib"] = document(term.planned_gib)

@@ -1,4 +1,4 @@
-"""Memory of the logged launch: the plan, compared with what was printed, and whether a remedy fits."""
+"""Memory of the logged launch: plan, comparison with printed values, and remedies that fit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib
 
 
 class PlannedMemory:
-    """Planned memory of a logged launch, next to what it printed; checks whether a changed launch fits."""
+    """Planned memory of a logged launch, next to its printed values; checks changed launches."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class PlannedMemory:
         """Plan the memory of a launch.
 
         Args:
-            reported: What the logs report.
+            reported: Values reported by the logs.
             base: The launch command, if known.
             cards: The GPUs, if known.
             specs: Returns models and GPUs; called only to plan.
             source: Name for its figures.
             model: Returns the model if it is not in the catalog; called only to plan.
-            lang: Language of the remedies; None: English.
+            lang: Language of the remedies; None for English.
         """
         self._say = Wording(lang)
         self.facts, self.starts, self.cards = reported.facts, reported.starts, cards
@@ -93,7 +93,7 @@ class PlannedMemory:
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """Options of the launch, and those that cannot be read."""
+        """Options of the launch, and the unreadable ones."""
         from vllm_runbooks.plan import actual
 
         return actual.options_of(self.arguments, self.facts, (r for start in self.starts for r in start.readings))
@@ -111,7 +111,7 @@ class PlannedMemory:
 
     @cached_property
     def _named(self) -> HostGpu | None:
-        """The first given GPU; else the one that a warning names, as launches of mixture models do."""
+        """The first given GPU; else the one in a warning for mixture-of-experts models."""
         from vllm_runbooks.catalog.specs import HostGpu
 
         if self.cards:
@@ -185,7 +185,7 @@ class PlannedMemory:
         return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in residuals))
 
     def _calibrated(self, model: PlannedModel, options: Mapping[str, Any]) -> Budget:
-        """The corrected plan of the launch with these options, made once."""
+        """Calibrated plan of the launch with these options, cached."""
         key = json.dumps(options, sort_keys=True, default=repr)
         if key not in self._budgets:
             self._budgets[key] = self.place.budget(model, options, self._calibrate)
@@ -255,7 +255,7 @@ class PlannedMemory:
 
     @cached_property
     def _is_refuted(self) -> bool:
-        """Whether the launch made its cache although the plan has no memory for it."""
+        """Whether the launch allocated its KV cache although the plan has no memory for it."""
         phases = {phase.name for start in self.starts for phase in start.timeline}
         if isinstance(self.planned, str) or phases.isdisjoint(_AFTER_THE_CACHE):
             return False
@@ -301,7 +301,7 @@ class PlannedMemory:
             )
             way = next((way for way in ways if way.fits), None)
             if way is None or self._calibrated(model, {**self.options[0], **way.changes}).fits:
-                return None  # where the further change helps without it, this one is of no use
+                return None  # the remedy is useless if the further change helps without it
         except _UNREADABLE:
             return None
         changes = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())

@@ -1,4 +1,4 @@
-"""Logs of a launch over several nodes: which are missing, whose clock is off, what only several logs show."""
+"""Logs of a multi-node launch: missing logs, clock offsets, and causes in several logs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_RANKS = 4096
 _MAX_SHOWN = 16
 """Most nodes or ranks in a note."""
 _CLOCK_TOLERANCE_S = 3.0
-"""Seconds by which two logs may print the same time differently: whole seconds, and a process that prints late."""
+"""Tolerance between printed times of two logs: whole seconds, and delayed output."""
 
 
 def nodes(starts: Sequence[ServerRun]) -> Nodes | None:
@@ -96,7 +96,7 @@ def _node_rank(start: ServerRun) -> int | None:
 
 
 def clock_offsets(starts: Sequence[ServerRun]) -> dict[int, float]:
-    """Seconds by which each file's clock is ahead of the first log's; without unknown ones.
+    """Offset of each file's clock to the first log's, in seconds; without unknown ones.
 
     All ranks print that they have met at the same time, each by the clock of its node.
     """
@@ -297,7 +297,10 @@ def _blocked(starts: Sequence[ServerRun]) -> _Compared | None:
 
 
 def _no_meeting(starts: Sequence[ServerRun]) -> _Compared | None:
-    """Every rank waits at the same address and none has continued; a single log must be of several hosts."""
+    """Every rank waits at the same address and none has continued.
+
+    A single log must be of several hosts.
+    """
     waiting = _waiting(starts)
     size = next((s.seat.world_size for s in waiting if s.seat.world_size), None)
     ranks = {rank for s in waiting for rank in s.seat.waiting}

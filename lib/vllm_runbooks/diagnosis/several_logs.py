@@ -27,7 +27,7 @@ _SETTINGS = (
     "gpu_memory_utilization", "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
     "executor_backend", "model", "architecture", "quantization",
 )  # fmt: skip
-"""Facts that the arguments decide: they are the same whenever the same launch is tried."""
+"""Facts that follow from the arguments: they are equal for every attempt of a launch."""
 _TELLING_FIRST = (Outcome.FAILED, Outcome.HUNG, Outcome.RUNNING, Outcome.READY, Outcome.UNKNOWN)
 """Order of outcomes among several logs of one launch: a log that just ends proves nothing against the others."""
 _FROM_THE_FIRST_ERROR = (
@@ -62,7 +62,7 @@ def report_of(
 
     Args:
         starts: Every launch of the evidence.
-        chosen: Those that are the one launch, one of each log.
+        chosen: Those of the one launch, one of each log.
         diagnosed: The diagnosis of every launch, in the order of `starts`.
         catalog: The symptoms.
     """
@@ -105,7 +105,7 @@ def _with(diagnosis: Diagnosis, cause: Finding | None, catalog: Catalog) -> Diag
 def _or_as_before(
     start: ServerRun, starts: Sequence[ServerRun], diagnosed: Mapping[int, Diagnosis], say: Wording
 ) -> Diagnosis:
-    """The launch's diagnosis; for one that is cut off before its error, the cause of its previous attempt.
+    """Diagnosis of the launch; if its log is truncated, the cause of its previous attempt.
 
     A supervisor that restarts a failing server leaves such logs.
     """
@@ -154,11 +154,11 @@ def _pointed(diagnosis: Diagnosis, catalog: Catalog) -> Diagnosis:
 def _merged(
     outcome: Outcome, logs: list[tuple[Outcome, Diagnosis]], starts: Sequence[ServerRun], catalog: Catalog
 ) -> Diagnosis:
-    """The findings of several logs of one launch: a cause in one log explains the losses in the others.
+    """Findings of several logs of one launch: a cause in one log explains the losses in the others.
 
-    The first of several causes counts: by time if the logs show their clocks' offsets, else in the given order. A log
-    of a healthy process has no cause for a failure in another log, and the reverse. A client's refused request is a
-    cause next to the log of a server that continues.
+    The first of several causes counts: by time if the logs show their clocks' offsets, else in the
+    given order. A log of a healthy process has no cause for a failure in another log, and the
+    reverse. A client's rejected request is a cause next to the log of a server that continues.
     """
     diagnoses = [diagnosis for _, diagnosis in logs]
     if len(diagnoses) == 1:
@@ -193,13 +193,14 @@ def _merged(
 
 
 def _also_there(finding: Finding, other: Finding) -> Finding:
-    """A finding with the line by which another log shows it."""
+    """A finding with the corresponding line of another log."""
     return replace(finding, evidence=(*finding.evidence, *other.evidence[:1])[:MAX_QUOTES])
 
 
 _LARGEST = frozenset({"weights_gib", "activation_gib", "non_torch_gib", "cuda_graph_gib", "load_seconds"})
 _SMALLEST = frozenset({"kv_cache_gib", "kv_cache_tokens", "kv_cache_blocks", "max_concurrency", "gpu_total_gib"})
-"""Figures of which the smallest rank limits all; the others come from the first log that has one."""
+"""Figures for which the smallest rank is the limit; the others come from the first log that has
+one."""
 
 
 def _facts(starts: list[ServerRun]) -> Facts:

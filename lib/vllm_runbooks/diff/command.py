@@ -55,10 +55,10 @@ def diff(a: str, b: str, form: str) -> int:
 
 
 def _read(name: str, opened: History) -> HistoryEntry:
-    """The entry of a name.
+    """Entry of a name.
 
     Raises:
-        InputError: there is none.
+        InputError: There is none.
     """
     from vllm_runbooks.diff import differences
 

@@ -35,12 +35,12 @@ from vllm_runbooks.reading import arguments, documents
 from vllm_runbooks.serve import history_entry as guarded
 
 _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}\])?$", re.ASCII)
-"""Endings of names of times and rates, which are never the same twice."""
+"""Suffixes of names of times and rates, which always vary."""
 _NO_RESULTS = ("case", "folder")
 """Results that only name the subject or a location."""
 _FIGURE = re.compile(r"(?:^|\.)facts\.(\w{1,100})$", re.ASCII)
 _OF_A_PROBE = ("outcome", "root_cause", "findings", "health_checks")
-"""Results of a probe that count; the others change all the time."""
+"""Significant results of a probe; the others always vary."""
 _RELEASE = re.compile(r"(?:^|\.)facts\.vllm$", re.ASCII)
 _OF_THE_COMMAND = ("given", "release_data")
 """Inputs that only name the source of others."""
@@ -64,7 +64,7 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
     """The entry in a document: exported, or printed or stored by another command.
 
     Raises:
-        InputError: it is none of these.
+        InputError: It is none of these.
     """
     is_entry = {"id", "kind", "subject"} <= data.keys()
     upgraded = data if is_entry else upgrade(data, SERVER)

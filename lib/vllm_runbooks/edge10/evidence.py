@@ -84,7 +84,7 @@ class HostRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class JobReport:
-    """Results of checking each part of a job; a text is the reason why there is none."""
+    """Results of checking each part of a job; a text is the reason for a missing one."""
 
     facts: Toolchain
     job: ReadJob | str
@@ -118,25 +118,26 @@ def read(
     step: str = "compile",
     live: bool = False,
 ) -> JobReport:
-    """Check a job and what belongs to it; what is named replaces what the evidence has.
+    """Check a job with its parts; named parts replace those of the evidence.
 
     Args:
-        evidence: A recorded job (a case), or a folder with `job.yaml` and what the job's steps left in it; empty: there
-            is only what is named.
+        evidence: A recorded job (a case), or a folder with `job.yaml` and the results of the
+            job's steps; empty to use only the named parts.
         job: Description of the job.
         scripts: Scripts, separated by commas.
         quantised: The quantised checkpoint: its folder, or a listing of it.
         original: The float model's folder, or a listing of it.
         compiled: The compiled model: its folder, or a listing of it.
         results: Results of the float and of the quantised model, separated by a comma.
-        log: Log of a step that failed.
+        log: Log of a failed step.
         host: A recorded host.
-        image: The container of the step, as in `registry.example.com/edgex/tyllm:v1.1.7`; it is looked for on the host.
-        step: The step that the host is looked at for.
-        live: Whether this host is asked in place of a recorded one.
+        image: The container of the step, as in `registry.example.com/edgex/tyllm:v1.1.7`, to
+            look for on the host.
+        step: The step that the host is checked for.
+        live: Whether this host is checked in place of a recorded one.
 
     Raises:
-        InputError: Something of it cannot be read.
+        InputError: A part cannot be read.
     """
     named = {"job": job, "quantised": quantised, "original": original, "compiled": compiled, "log": log, "host": host}
     check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
@@ -266,7 +267,7 @@ def _host(source: _Source | None, of_host: HostRequest, model: str | None, facts
 
 
 def _planned(model: str | None) -> str | None:
-    """A model whose sizes are known, from the catalog or its folder."""
+    """A model of known size, from the catalog or its folder."""
     if model is None:
         return None
     try:
@@ -332,7 +333,7 @@ def job(report: JobReport) -> RenderedView:
 
 
 def host(report: JobReport) -> RenderedView:
-    """Show the host, and what prevents the step."""
+    """Show the host, and problems for the step."""
     return _view(report.host, host_render.host_shown)
 
 
@@ -357,7 +358,7 @@ def accuracy(report: JobReport) -> RenderedView:
 
 
 def logged(report: JobReport) -> RenderedView:
-    """Show why a step failed, and what to do."""
+    """Show why a step failed, and the action."""
     return _view(report.log, lambda answer: RenderedView.joined([answers.cause(answer), answers.remedies(answer)]))
 
 
@@ -365,7 +366,10 @@ def logged(report: JobReport) -> RenderedView:
 
 
 def made(report: JobReport) -> steps.JobFiles | str:
-    """Make the texts of the job's files, or return the reason why there are none; nothing is written."""
+    """Generate the texts of the job's files, or return the reason for missing ones.
+
+    Nothing is written.
+    """
     if isinstance(report.job, str):
         return report.job
     if report.job.job is None:
@@ -374,14 +378,14 @@ def made(report: JobReport) -> steps.JobFiles | str:
 
 
 def made_shown(report: JobReport, files: steps.JobFiles | str) -> RenderedView:
-    """Show the files that were made, and what the linters report about them."""
+    """Show the generated files, and the issues of the linters."""
     if isinstance(files, str):
         return RenderedView.nothing(f"No files made. {files}")
     return pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
 def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> RenderedView:
-    """Write the files of the job into a folder, where that is asked for; what somebody changed is not overwritten.
+    """Write the files of the job into a folder if requested; changes by users are not overwritten.
 
     Raises:
         InputError: No folder is given, or a file would be lost.

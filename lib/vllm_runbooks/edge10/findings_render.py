@@ -19,7 +19,7 @@ def path(name: str) -> str:
 
 
 def blocks(finding: RuleFinding) -> list[TextBlock]:
-    """A finding with its effect and what to do, for a terminal."""
+    """A finding with its effect and action, for a terminal."""
     severity = styled(finding.severity.value, SEVERITIES[finding.severity])
     where = f" {path(finding.path)}" if finding.path is not None else ""
     text = one_line(cut(finding.text, _MAX_TEXT))
@@ -31,7 +31,7 @@ def blocks(finding: RuleFinding) -> list[TextBlock]:
 
 
 def table(findings: Sequence[RuleFinding]) -> str:
-    """HTML table of findings with their effects and what to do; empty if there are none."""
+    """HTML table of findings with effects and actions; empty if there are none."""
     return (
         html_table(("", "what it means, how it would look, and what to do"), list(map(_row, findings)))
         if findings

@@ -18,7 +18,7 @@ _FORMS = {
     "modality": r"[a-z]{1,20}",
     "remap": r"\d{0,60}",
 }
-"""Patterns of a template's fields; digits and free words never touch in a template."""
+"""Patterns of a template's fields; digits and free words are never adjacent in a template."""
 _REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
 
 

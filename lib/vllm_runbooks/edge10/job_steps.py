@@ -1,4 +1,4 @@
-"""The summary of a job for an edge chip, and the steps of its runbook: each part's problems with what to do."""
+"""Summary of a job for an edge chip, and its runbook's steps: each part's problems and actions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_STATEMENTS, _MOST_PROBLEMS = 3, 8
 
 
 def summary(report: JobReport) -> RenderedView:
-    """How many problems a job has, the first of the first parts, and what is unknown or missing."""
+    """Number of problems of a job, the most important ones, and unknown or missing parts."""
     return rendered(summarize(report))
 
 

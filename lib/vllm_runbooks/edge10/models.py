@@ -17,8 +17,9 @@ _BREAKS = re.compile(r"[-_ .]+")
 def find_model(name: str, of: Toolchain) -> ModelSupport:
     """Look a model up in the toolchain's list.
 
-    A name is compared without case, and dashes, underscores, blanks and dots are one; an organisation counts where both
-    have one. `of.suffixes` may stand behind a listed name. Anything else behind it is another model: unknown.
+    Names are compared without case, and with dashes, underscores, blanks and dots as equal;
+    organisations are compared if both names have one. `of.suffixes` may follow a listed name. Any
+    other suffix means another, unknown model.
 
     Args:
         name: As on the Hub, in the list, or the name of a folder; of a path the last part.
@@ -38,7 +39,7 @@ def find_model(name: str, of: Toolchain) -> ModelSupport:
 
 
 def listed(name: str, of: Toolchain) -> EdgeModel | None:
-    """Model of the list with a name; None if there is none."""
+    """Listed model of this name; None if there is none."""
     organisation, last, path = _parts(name)
     base = _without_suffixes(last, of)
     for model in of.models:
@@ -69,7 +70,7 @@ def _names(model: EdgeModel) -> tuple[str, ...]:
 
 
 def _parts(name: str) -> tuple[str, str, bool]:
-    """Organisation, name, and whether it is a path, whose folders are no organisation."""
+    """Organisation and name, and whether it is a path, whose folders are not an organisation."""
     words = [word for word in name.strip()[:_MAX_NAME].replace("\\", "/").split("/") if word not in ("", ".", "..")]
     if not words:
         return "", "", False

@@ -1,4 +1,4 @@
-"""A job for an edge chip, for a notebook: settings, scripts, what lies between its steps, and what is made of it."""
+"""A job for an edge chip, for a notebook: settings, scripts, folders between its steps, results."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def folder(checked: CheckedFolder) -> RenderedView:
 
 
 def made(files: Sequence[MadeFile], texts: Mapping[str, str], made_issues: Sequence[MadeIssue]) -> RenderedView:
-    """Show the files of a job with what each does, and each in full, folded; and what the linters find in them."""
+    """Show the files of a job with their purpose, folded, and the linters' issues."""
     rows = [[file.name, file.step or "-", file.description] for file in files]
     head = ("file", "step", "description")
     lines = edge10_jobs.judged(made_issues) or ["The linters found no problems."]

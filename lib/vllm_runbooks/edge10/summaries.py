@@ -1,4 +1,4 @@
-"""Summaries of Edge10's checks: a host before a step, a folder between two steps, a comparison, a made job."""
+"""Summaries of Edge10's checks: hosts, folders, comparisons, and generated jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ACCURACY = {Accuracy.KEPT: Tone.GOOD, Accuracy.LOST: Tone.BAD, Accuracy.UNKNOWN
 
 
 def summarize_host(checked: CheckedHost, *, again: str = "") -> Summary:
-    """Summarize what is in the way of a step on a host; `again` is the command that shows everything."""
+    """Summarize the problems of a host for a step; `again` is the command that shows everything."""
     problems = finding_views.problems(checked.findings)
     state, tone = finding_views.problem_state(problems)
     gpus = gpus_of(checked.inventory.gpus)
@@ -105,7 +105,7 @@ def _number(value: float | None, sign: str) -> str:
 
 
 def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
-    """Summarize what was made of a job; `again` is the command that shows everything."""
+    """Summarize the generated files of a job; `again` is the command that shows everything."""
     steps = list(_notes([f"Unknown: {doubt}" for doubt in made.doubts]))
     if made.job is None:
         name = "standard input" if made.description == "-" else made.description
@@ -141,7 +141,7 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
 
 
 def summarize_models(report: ModelSupportReport, *, is_list: bool) -> Summary:
-    """Summarize how many models are supported: of those that were named, or of the toolchain's whole list."""
+    """Summarize the number of supported models: of the named ones, or of the whole list."""
     supported = sum(bool(model.quantise and model.compile) for model in report.models)
     about = (f"{supported} of {count_of(len(report.models), 'model')} can be quantised and compiled", report.toolchain)
     if is_list or supported == len(report.models):

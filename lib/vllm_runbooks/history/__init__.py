@@ -1,1 +1,1 @@
-"""`history`: what was checked, run, launched and probed here."""
+"""`history`: checks, runs, launches and probes on this host."""

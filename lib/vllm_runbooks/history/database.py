@@ -1,8 +1,8 @@
-"""The history's file: opened, migrated to this release's form, set aside if damaged.
+"""The history's file: opened, migrated to this release's schema, set aside if damaged.
 
-SQLite in WAL mode with full synchronization: a transaction is on disk when it returns. Several processes may use one
-file. A lock next to it is held while it is made, migrated, set aside or removed, for which SQLite's locks are not
-enough.
+SQLite in WAL mode with full synchronization: a transaction is on disk when it returns. Several
+processes may use one file. A lock next to it is held while it is created, migrated, set aside or
+removed, for which SQLite's locks are not enough.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FOLDER, NAME = "vllm-runbooks", "history.sqlite"
 _BUSY_S = 30.0
 """Longest wait for other processes in seconds."""
 _MAGIC, _APPLICATION_AT, _APPLICATION = b"SQLite format 3\0", 68, 0x766C7262
-"""SQLite's first bytes, and the place and value of our mark in the header: "vlrb"
-(https://www.sqlite.org/fileformat2.html#the_database_header).
-"""
+"""SQLite's first bytes, and the offset and value of our mark in the header: "vlrb"
+(https://www.sqlite.org/fileformat2.html#the_database_header)."""
 _SMALL = 2 << 20
-"""Most bytes of a file that is checked each time it is opened; a larger one is checked once a day."""
+"""Maximum bytes of a file that is checked each time it is opened; a larger one is checked once a
+day."""
 _DAY_S = 86400
 _DAMAGED = frozenset(
     {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
     | {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 )
-"""SQLite's errors if a table, an index or the header is not what our fixed statements made."""
+"""SQLite's errors if a table, an index or the header differs from our statements."""
 _DAMAGED_FILE = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ})
 _MOST_DAMAGED = 2
 """Most files set aside: if new ones are damaged too, it is the disk."""
@@ -78,7 +78,7 @@ class UnusableError(RunbooksError):
 
 
 class _DamagedError(Exception):
-    """The file is not what was written."""
+    """The file has unexpected content."""
 
 
 class Database:
@@ -97,10 +97,10 @@ class Database:
                 connection.close()
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run the work in a transaction, on disk when this returns; it may run again from the start.
+        """Run the work in a transaction, on disk when this returns; it may be repeated.
 
         Raises:
-            UnusableError: the file cannot be written.
+            UnusableError: The file cannot be written.
         """
         return self._tried(work, "BEGIN IMMEDIATE")
 
@@ -117,7 +117,8 @@ class Database:
         while True:
             try:
                 result = self._done(work, begin)
-                # Where the file was set aside or removed meanwhile, what was written is not in the one that is there.
+                # If the file was set aside or removed meanwhile, the written data is not in the
+                # present one.
                 if _key(self.place) == self._key:
                     return result
                 self.close()
@@ -208,8 +209,8 @@ def remove(place: Path) -> list[Path]:
     """Remove a history, and those that were set aside; returns the removed files.
 
     Raises:
-        UnusableError: it is somebody else's file.
-        OSError: something cannot be removed.
+        UnusableError: The file is not ours.
+        OSError: A file cannot be removed.
     """
     if not place.parent.is_dir():
         return []
@@ -282,12 +283,12 @@ def _key(path: Path) -> tuple[int, int] | None:
 
 
 def is_usual(place: Path) -> bool:
-    """Whether it is in the usual place, where only histories are."""
+    """Whether it is in the default folder, which only has histories."""
     return place.name == NAME and place.parent.name == FOLDER
 
 
 def is_ours(place: Path) -> bool:
-    """Whether it is in the usual place, empty, or begins with our mark: any other file is somebody else's."""
+    """Whether the file is ours: in the default folder, empty, or beginning with our mark."""
     if is_usual(place):
         return True
     with place.open("rb") as file:
@@ -296,10 +297,10 @@ def is_ours(place: Path) -> bool:
 
 
 def _make(place: Path) -> None:
-    """Make the file, for its owner alone, if there is none.
+    """Create the file, for its owner alone, if there is none.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: It cannot be created.
     """
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if place.parent.name == FOLDER and stat.S_IMODE(place.parent.stat().st_mode) & 0o077:
@@ -325,15 +326,15 @@ def _examine(place: Path) -> None:
     if os.access(place, os.R_OK) and not is_ours(place):
         raise UnusableError(f"{place}: is not a history of vllm-runbooks; use another file")
     if not os.access(place, os.R_OK):
-        # It may be another user's, and sound: where several share one, or it was made by root.
+        # It may be another user's, and sound: a shared one, or one created by root.
         raise UnusableError(f"{place}: no permission to read the history")
 
 
 def _form(connection: sqlite3.Connection) -> int | None:
-    """The file's form; None if it is new or somebody else's.
+    """Schema version of the file; None if it is new or not ours.
 
     Raises:
-        _DamagedError: its two places differ.
+        _DamagedError: Its two copies differ.
     """
     tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'").fetchone()
     if tables is None:
@@ -346,10 +347,10 @@ def _form(connection: sqlite3.Connection) -> int | None:
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
-    """Make the tables of a new file, or migrate those of an earlier form.
+    """Create the tables of a new file, or migrate those of an earlier schema.
 
     Raises:
-        UnusableError: it is of a later form, or another program's.
+        UnusableError: It has a later schema, or is another program's.
     """
     form = _form(connection)
     if form is None:

@@ -23,7 +23,7 @@ _MOST_TOLD = 5
 
 @contextlib.contextmanager
 def opened(*, no_history: bool) -> Iterator[History]:
-    """The history, after reporting interrupted commands; an empty one if none is wanted."""
+    """The history, after reporting interrupted commands; an empty one with `no_history`."""
     from vllm_runbooks.history import store as history
 
     if no_history:
@@ -40,7 +40,10 @@ def opened(*, no_history: bool) -> Iterator[History]:
 
 @contextlib.contextmanager
 def entry(history: History, id_: str, why_interrupted: str) -> Iterator[Callable[..., None]]:
-    """Yield what ends an entry; one that is not ended is withdrawn if the request was invalid, else closed."""
+    """Yield a function that ends an entry.
+
+    An open entry is removed if the request was invalid, else closed.
+    """
     began, is_ended = time.monotonic(), False
 
     def end(verdict: Verdict, reason: str, **content: Any) -> None:

@@ -65,7 +65,7 @@ _A = {
 
 
 def with_present_names(entry: HistoryEntry) -> HistoryEntry:
-    """Rename what schema 1 named otherwise: results of a probe, and all of a wake-up."""
+    """Rename fields of schema 1: results of a probe, and all of a wake-up."""
     if entry.kind == WAKE:
         inputs, results = (rename_keys(data, WAKE_UP) for data in (entry.inputs, entry.results))
         return replace(entry, inputs=inputs, results=results)
@@ -88,12 +88,12 @@ class Differing:
     note: str = ""
     """Effect of the difference, or that a default has changed."""
     is_significant: bool = True
-    """Whether it makes two results differ; durations are never the same twice, and do not."""
+    """Whether it makes two results differ; durations always vary, and do not."""
 
 
 @dataclass(frozen=True)
 class EntryDifferences:
-    """Two entries compared: what `diff --format json` prints."""
+    """Two entries compared: output of `diff --format json`."""
 
     a: str
     """Description of the first."""
@@ -119,7 +119,7 @@ class TrendPoint:
 
 @dataclass(frozen=True)
 class Trend:
-    """A subject over time: what `history trend --format json` prints."""
+    """A subject over time: output of `history trend --format json`."""
 
     subject: str
     points: tuple[TrendPoint, ...]

@@ -44,7 +44,7 @@ def listed_view(entries: Sequence[HistoryEntry]) -> list[TextBlock]:
 
 
 def summary_of(entries: Sequence[HistoryEntry]) -> Summary:
-    """How many runs there are, and how many of them failed; the newest that failed is the next to look at."""
+    """Number of runs and of failed ones; the next step is the newest failed run."""
     bad = [item for item in entries if _is_bad(item.verdict)]
     if not bad:
         return Summary("OK", Tone.GOOD, (_runs(item.verdict for item in entries),))
@@ -171,7 +171,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
 
 
 def summary_of_difference(comparison: EntryDifferences) -> Summary:
-    """Whether the results differ, and how much else does."""
+    """Whether the results differ, and the number of other differences."""
     significant = sum(differing.is_significant for differing in comparison.results)
     parts = [
         _differing(len(values), noun)
@@ -189,7 +189,7 @@ def _differing(number: int, noun: str) -> str:
 _MEMORY = "_gib"
 _MAX_POINTS, _MAX_CURVES = 400, len(LINES)
 _NAMES = 96
-"""Width of the names behind the curves."""
+"""Width of the names next to the curves."""
 
 
 def curves(subject_trend: Trend) -> RenderedView:

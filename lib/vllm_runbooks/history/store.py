@@ -80,7 +80,7 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
     """The environment of this process; None for unknown parts.
 
     Args:
-        with_cards: Whether to ask the driver for this host's GPUs, which may take seconds.
+        with_cards: Whether to query the driver for this host's GPUs, which may take seconds.
     """
     facts: dict[str, Any] = {
         "host": here().host,
@@ -108,7 +108,7 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
     """The history, its file opened on first use.
 
     Args:
-        at: Its file; None: the usual one.
+        at: Its file; None for the default one.
         say: Prints one line to the user.
         is_needed: Whether an unusable history is an error (`InputError`), not only reported.
     """
@@ -129,7 +129,7 @@ class History:
     """Finished and running actions."""
 
     def __init__(self, at: Path | None, say: Callable[[str], None], *, is_needed: bool = False) -> None:
-        """A history; without a place an empty one, which keeps nothing."""
+        """A history; without a path an empty one, which stores nothing."""
         self._database = Database(at, say) if at is not None else None
         self._say = say
         self._is_needed = is_needed
@@ -153,7 +153,10 @@ class History:
         environment: Mapping[str, Any] | None = None,
         vllm: str | None = None,
     ) -> str:
-        """Keep the beginning of an action, and return its id; a part has the environment of its whole."""
+        """Store the beginning of an action, and return its id.
+
+        A part has the environment of its whole.
+        """
         if self._database is None:
             return _new_id()
         row = self._row(
@@ -182,9 +185,9 @@ class History:
         inputs: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep the result of an action; on disk when this returns.
+        """Store the result of an action; on disk when this returns.
 
-        `inputs` replace those of the beginning, and `environment` is given if it was done elsewhere.
+        `inputs` replace those of the beginning, and `environment` is given if it ran elsewhere.
         """
         if self._database is None:
             return
@@ -223,7 +226,7 @@ class History:
         environment: Mapping[str, Any] | None = None,
         vllm: str | None = None,
     ) -> str:
-        """Keep a finished action, and return its id; on disk when this returns."""
+        """Store a finished action, and return its id; on disk when this returns."""
         if self._database is None:
             return _new_id()
         row = self._row(
@@ -285,16 +288,16 @@ class History:
         return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
 
     def beginning(self, prefix: str) -> list[HistoryEntry]:
-        """Entries whose id has this beginning, the newest first; a few of many."""
+        """Entries with this id prefix, the newest first; a few of many."""
         if not is_id(prefix):
             return []
         return self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
 
     def entry(self, prefix: str) -> HistoryEntry:
-        """The entry whose id has this beginning.
+        """The entry with this id prefix.
 
         Raises:
-            InputError: there is none, or there are several.
+            InputError: There is none, or there are several.
         """
         entries = self.beginning(prefix)
         if not entries:
@@ -411,7 +414,7 @@ def remove(at: Path) -> list[Path]:
     """Remove a history, and those that were set aside; returns the removed files.
 
     Raises:
-        InputError: it cannot be removed.
+        InputError: It cannot be removed.
     """
     try:
         return database.remove(at)
@@ -422,7 +425,7 @@ def remove(at: Path) -> list[Path]:
 
 
 def nothing() -> History:
-    """A history that keeps nothing."""
+    """A history that stores nothing."""
     return History(None, lambda _: None)
 
 
@@ -447,7 +450,7 @@ def _is_gone(owner: str) -> bool:
     if not owners.is_written(owner_data):
         return False
     state = owners.state(owner_data)
-    # Of another boot is also what runs on another host that shares this file.
+    # A process on another host that shares this file has another boot id, too.
     return state is Owner.GONE or (state is Owner.OF_ANOTHER_BOOT and owner_data.get("host") == here().host)
 
 
@@ -500,7 +503,7 @@ def _ending(
 
 
 def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
-    """The entry of a row; None if it is not what was written."""
+    """Entry of a row; None if its content is unexpected."""
     *plain, inputs, results, environment = row
     id_, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm = plain
     texts = [id_, kind, subject, began, reason, host, *(item for item in (part_of, job, vllm) if item is not None)]
@@ -518,7 +521,7 @@ def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    """JSON with secrets replaced, in ASCII, so that any text can be kept."""
+    """JSON with secrets replaced, in ASCII, so that any text can be stored."""
     whole = json.dumps(_shortened(document(redact_record(dict(data)))), default=str)
     # Again as a whole: a secret may only be recognized by its key.
     text = redact_text(whole)

@@ -311,7 +311,7 @@ def source_of(series: str) -> tuple[Source | None, str]:
 
 
 def unrest_mib(readings: Sequence[MemoryReading], numbers: Sequence[int]) -> float | None:
-    """How much the memory in use of some GPUs changed over the readings; None if unknown for one of them."""
+    """Change of some GPUs' used memory over the readings; None if unknown for one of them."""
     moved = 0.0
     for number in numbers:
         used = [card.used_mib for reading in readings for card in reading.of([number])]

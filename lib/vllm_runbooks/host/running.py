@@ -136,7 +136,7 @@ class SupervisedCommand(StoppableRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # End of input tells the supervisor to stop everything; afterwards nothing remains to do.
+        # At the end of its input the supervisor stops everything; afterwards nothing remains to do.
         try:
             outcome = self._end()
         finally:

@@ -10,7 +10,7 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import cut
 
 _WAIT_S = 0.02
-"""Requests within this time get one answer: a drag sends more than anybody can read."""
+"""Requests within this time get one answer: a drag sends more than a person can read."""
 _PATIENCE_S = 0.4
 """Seconds after which the panel shows that it is working."""
 _WORKING = "Reading …"
@@ -25,7 +25,10 @@ def unforeseen(error: Exception) -> str:
 
 
 class Later:
-    """Calls a function soon, once for all calls until then; immediately if no event loop runs."""
+    """Calls a function soon, once for all requests until then.
+
+    Immediately without an event loop.
+    """
 
     def __init__(self, work: Callable[[], None], failed: Callable[[str], None], seconds: float = _WAIT_S) -> None:
         """Schedule nothing yet; `failed` receives one line if the function raises."""
@@ -49,7 +52,7 @@ class Later:
         self._is_due = False
         try:
             self._work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, an old answer must not stand beside a new question
+        except Exception as error:  # noqa: BLE001 - an old answer must not stay next to a new request
             self._failed(unforeseen(error))
 
 
@@ -106,7 +109,7 @@ class Asker(Generic[A, T]):
                 if not (await asyncio.wait({answer}, timeout=_PATIENCE_S))[0]:
                     self._wait(_WORKING)
                 result = await answer
-                # What was asked meanwhile is what is wanted now.
+                # A newer request replaces this one.
                 if not self._is_due:
                     self._show(result)
         except Exception as error:  # noqa: BLE001 - as above

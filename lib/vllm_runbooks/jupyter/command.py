@@ -40,7 +40,7 @@ def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None
     if placed.said:
         output.say(placed.said)
     words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={placed.folder}"]
-    # The address that is printed, or opened, leads to the runbook; Ctrl-C asks nothing.
+    # The printed or opened address is the runbook's; Ctrl-C needs no confirmation.
     words += [f"--LabApp.default_url=/lab/tree/{quote(path.name)}", "--ServerApp.answer_yes=True"]
     words += [f"--ServerApp.port={port}"] if port is not None else []
     words += ["--no-browser"] if no_browser else []

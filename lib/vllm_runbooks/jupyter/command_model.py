@@ -29,7 +29,7 @@ class CommandRequest:
 
 
 class Mark(NamedTuple):
-    """An issue's place in the text; lines and columns from 1."""
+    """An issue's position in the text; lines and columns from 1."""
 
     line: int
     column: int
@@ -69,7 +69,7 @@ def report_on(request: CommandRequest) -> CommandReport:
         return CommandReport(error=str(error))
     return CommandReport(
         marks=tuple(_marks(request.text, linted)),
-        # The corrected text has its own place in the panel.
+        # The corrected text is elsewhere in the panel.
         summary=rendered(replace(summaries.summarize(linted, "text"), fix=None)),
         placed=issues.in_place(script, linted),
         mended=issues.mended(linted),
@@ -80,7 +80,7 @@ def report_on(request: CommandRequest) -> CommandReport:
 
 
 def _marks(text: str, linted: Linted) -> list[Mark]:
-    """The place of each issue, up to the end of its word or of its fix."""
+    """Range of each issue, up to the end of its word or of its fix."""
     lines = text.split("\n")
     marks = []
     for issue in linted.issues:

@@ -18,7 +18,7 @@ from vllm_runbooks.host.gpu_memory import Nvml, Source
 from vllm_runbooks.host.records import Inspected
 
 _LOOKS = 30
-"""Looks that are kept, to see whether a GPU's memory changes."""
+"""Number of kept samples, to detect changes of a GPU's memory."""
 
 
 @dataclass(frozen=True)

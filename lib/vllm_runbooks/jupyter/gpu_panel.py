@@ -15,7 +15,8 @@ from vllm_runbooks.jupyter import parts
 _MOST_S = 900.0
 """Seconds after which a live view stops."""
 _SILENT_S = 180.0
-"""Seconds without an answer from a page after which it stops: a page in the background may answer once a minute."""
+"""Seconds without an answer from a page after which it stops: a background page may answer once a
+minute."""
 _LEAST_S = 0.5
 _AGAIN = "What is shown is the last look; press Watch live to go on."
 

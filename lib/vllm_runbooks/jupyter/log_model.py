@@ -19,7 +19,7 @@ from vllm_runbooks.diagnosis.render import annotated, answers, log_steps
 from vllm_runbooks.reading import evidence, sources
 
 MAX_UPLOAD = 64 << 20
-"""Most bytes of files or characters of text in a message; a larger log is given by its path."""
+"""Maximum bytes of files or characters of text in a message; a larger log is given by its path."""
 
 
 LogView = Callable[[log_steps.DiagnosedLog], RenderedView]
@@ -68,7 +68,7 @@ class LogDetails:
     log: RenderedView
     ways: tuple[ShownFix, ...]
     cause: RenderedView
-    """Why, and what to do first."""
+    """The cause, and the first action."""
     checks: RenderedView
     timeline: RenderedView
     facts: RenderedView

@@ -18,7 +18,7 @@ ALL, DIFFERENT = "all facts", "differences"
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """Nodes to ask, in the words of `vllm-runbooks cluster check`."""
+    """Nodes to check, with the options of `vllm-runbooks cluster check`."""
 
     ray: str = ""
     hosts: str = ""
@@ -39,7 +39,7 @@ class NodeReport:
     environments: tuple[tuple[str, str], ...] = ()
     """Name and shell lines of each node."""
     without: RenderedView | None = None
-    """Why there is no environment, if there is none."""
+    """Reason for a missing environment."""
 
 
 NOTHING = NodeReport()
@@ -72,7 +72,7 @@ def measured(request: NodeRequest) -> CheckedCluster | NodeReport:
 
 
 def shown(checked: CheckedCluster | str, *, is_whole: bool = True) -> NodeReport:
-    """Content for nodes that were read or asked; else why there are none."""
+    """Content for recorded or live nodes; else the reason for missing ones."""
     if isinstance(checked, str):
         return NodeReport(nodes=clusters.nodes(checked))
     listed = tuple(clusters.exports(checked))

@@ -68,7 +68,7 @@ class NodePanel(parts.BasePanel):
         later.now()
 
     def _question(self) -> ipywidgets.Accordion:
-        """The folded form that names nodes to ask."""
+        """The folded form that names nodes."""
         row = parts.row(
             parts.field("a Ray cluster", self._ray, "180px"),
             parts.field("its nodes (0: unknown)", self._expect, "180px"),
@@ -91,7 +91,7 @@ class NodePanel(parts.BasePanel):
         self._working.show(parts.working("Asking the nodes …" if words else ""))
 
     def _take(self, checked: CheckedCluster | hosts.NodeReport) -> None:
-        """Show live nodes in place of recorded ones; else why they were not asked."""
+        """Show live nodes in place of recorded ones; else the error."""
         if isinstance(checked, hosts.NodeReport):
             self._show(checked)
             return

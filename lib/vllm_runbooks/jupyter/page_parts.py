@@ -61,7 +61,7 @@ class TextBox(anywidget.AnyWidget):
             self._is_heard = False
 
     def _tell(self, _: Any = None) -> None:
-        if not self._is_heard:  # the page has it, and may be further on
+        if not self._is_heard:  # the page has the text, possibly a newer one
             self.send({"text": self._shown()})
 
     def _shown(self) -> str:

@@ -1,7 +1,7 @@
-"""Panels for JupyterLab: diagnose a log, plan a launch, check a command, watch GPUs, compare nodes, list runs.
+"""Panels for JupyterLab: diagnose a log, plan a launch, check a command, watch GPUs, and more.
 
-Each panel is a model, a function from a request to content, and a thin view. A panel needs ipywidgets, which the
-extra `lab` installs; `offered` shows it only if somebody can use it.
+Each panel is a model, a function from a request to content, and a thin view. A panel needs
+ipywidgets, which the extra `lab` installs; `offered` shows it only in an interactive session.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ _LOG_PANELS: dict[tuple[tuple[str, str], ...], LogPanel] = {}
 
 
 def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
-    """The panel that diagnoses a log: pasted, uploaded, a file of this host or a recorded case.
+    """Diagnose a log: pasted, uploaded, a file of this host or a recorded case.
 
     Args:
         evidence: Its first content.
         pasted: A log as its first content instead.
         vllm: Release that wrote the log, if the log does not print it.
         gpus: GPUs of the launch, for the plan.
-        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else English.
+        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else
+            English.
 
     Raises:
-        InputError: ipywidgets is not installed, or there is no such language.
+        InputError: ipywidgets is not installed, or the language does not exist.
     """
     return _panel("diagnose", evidence=evidence, pasted=pasted, vllm=vllm, gpus=gpus, lang=lang)
 
@@ -90,13 +91,14 @@ def plan(
     dp: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The panel that plans a launch while its settings are dragged.
+    """Plan a launch while its settings are dragged.
 
     Args:
         model: Name in the catalog, or a folder with its config.json.
         gpus: GPUs, as in 8xRTX3090.
-        vllm: The release; empty: the newest known one.
-        tp: Tensor parallel size; None, with the next two: as many GPUs as models are usually split over.
+        vllm: The release; empty for the newest in the catalog.
+        tp: Tensor parallel size; None, also for the next two, for as many GPUs as models are
+            usually split over.
         pp: Pipeline parallel size.
         dp: Data parallel size.
         options: Engine options by argparse destination; options with a slider set it.
@@ -108,16 +110,16 @@ def plan(
 
 
 def commands(text: str = "", *, vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
-    """The panel that checks a command while it is typed.
+    """Check a command while it is typed.
 
     Args:
         text: Its first content: a command, script, manifest, program or page.
-        vllm: The release; empty: that of the image's tag, else the newest known one.
+        vllm: The release; empty for that of the image's tag, else the newest in the catalog.
         gpus: GPUs, if known.
         lang: As for `diagnose`.
 
     Raises:
-        InputError: ipywidgets is not installed, or there is no such language.
+        InputError: ipywidgets is not installed, or the language does not exist.
     """
     return _panel("commands", text=text, vllm=vllm, gpus=gpus, lang=lang)
 
@@ -150,10 +152,10 @@ def nodes(snapshot: str = "", *, found: CheckedCluster | str | None = None) -> A
 
 
 def runs(subject: str = "") -> Any:
-    """The panel that lists what was checked, run, launched and probed on this host.
+    """List checks, runs, launches and probes of this host.
 
     Args:
-        subject: The first subject shown; empty: all.
+        subject: The first subject shown; empty for all.
 
     Raises:
         InputError: ipywidgets is not installed.
@@ -162,7 +164,7 @@ def runs(subject: str = "") -> Any:
 
 
 def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any) -> Any:
-    """A panel if somebody can use it, else a plain view: headless runs store no widgets.
+    """A panel in an interactive session, else a plain view: headless runs store no widgets.
 
     Args:
         panel: One of `PANELS`.
@@ -170,7 +172,7 @@ def offered(panel: str, otherwise: RenderedView | None = None, **arguments: Any)
         arguments: Arguments of the panel.
 
     Raises:
-        InputError: there is no such panel, or it does not accept the arguments.
+        InputError: The panel does not exist, or does not accept the arguments.
     """
     if panel not in PANELS:
         raise InputError(f"{panel}: is not a panel; use {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")

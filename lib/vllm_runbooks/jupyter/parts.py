@@ -57,7 +57,7 @@ def language(lang: str | None) -> ipywidgets.Dropdown:
     """A choice of languages, set to the given one, else that of `VLLM_RUNBOOKS_LANG`.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: The language does not exist.
     """
     offered = [("English", languages.ENGLISH), *((entry.name, code) for code, entry in languages.LANGUAGES.items())]
     return ipywidgets.Dropdown(options=offered, value=catalog.language(lang) or languages.ENGLISH)

@@ -19,7 +19,7 @@ from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
 
 _KEPT = 256
-"""Answers that are kept: dragging goes back and forth."""
+"""Number of cached answers: dragging goes back and forth."""
 _LONGEST = 1 << 20
 """Longest context in tokens that is offered if the model's own is unknown."""
 _SEQUENCES = tuple(2**power for power in range(11))
@@ -48,13 +48,13 @@ class PlanReport:
     """Content of the panel."""
 
     error: str = ""
-    """Why there is no plan, or what the release rejects, in one line."""
+    """Reason for a missing plan, or the release's error, in one line."""
     overview: RenderedView | None = None
     terms: RenderedView | None = None
     command: str = ""
     """A linted and planned command; empty if there is none."""
     note: str = ""
-    """Why there is no command, or what is uncertain about it, in one line."""
+    """Reason for a missing command, or its uncertainty, in one line."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SliderBounds:
 
 
 class Planner:
-    """Plans a request, and keeps the last answers, except for folders, whose files may change."""
+    """Plans a request, and caches the last answers, except for folders, whose files may change."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[PlanRequest, PlanReport] = OrderedDict()

@@ -96,7 +96,7 @@ class PlanPanel(parts.BasePanel):
         """Offer the values that this model, these GPUs and this release allow."""
         self._is_bound = True
         bounds = settings.bounds(self._asked())
-        # What was given is no round number, and is offered as long as it is about the same.
+        # A given value that is not round is offered until model or GPUs change.
         is_same = (self._model.value, self._gpus.value) == self._given_for
         share, context, sequences, *sizes = self._given if is_same else (None,) * 6
         parts.offer(self._share, _offered(_SHARES, bounds.utilization, share), 0)
@@ -140,7 +140,7 @@ def _slider(value: Any) -> ipywidgets.SelectionSlider:
 
 
 def _offered(values: Iterable[float], settled: float | None, chosen: float | None) -> list[tuple[str, float]]:
-    """Values in rising order with the default, which is 0, in its place; last if unknown."""
+    """Values in ascending order with the default, which is 0, at its position; last if unknown."""
     others = sorted({*(value for value in values if value != settled), *([] if chosen is None else [chosen])})
     items = [(str(value), value) for value in others]
     below = sum(settled is None or value <= settled for value in others)

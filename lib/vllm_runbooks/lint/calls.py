@@ -93,7 +93,7 @@ def _replaced(
     if value == "same":
         return _checked(page, launch, [_name(keyword, new)], {keyword.name: None, new: keyword.value})
     if keyword.value is False:
-        return ()  # what was not wanted is not replaced by what it would have been
+        return ()  # an unwanted value is not replaced by its default
     made = value["fixed"] if "fixed" in value else value.get("map", {}).get(str(keyword.value))
     if made is None:
         return ()

@@ -38,8 +38,9 @@ def lint_text(
 ) -> Linted:
     """Lint a script, manifest, Python program or page; comments in it may ignore rules.
 
-    `python` is a Python with vLLM, whose parser checks the commands too (with `is_config_checked` also its
-    configuration). Config files of the commands are read in `folder`; `lang` defaults to `VLLM_RUNBOOKS_LANG`.
+    `python` is a Python with vLLM, whose parser validates the commands too (with
+    `is_config_checked` also its configuration). Config files of the commands are read in `folder`;
+    `lang` defaults to `VLLM_RUNBOOKS_LANG`.
     """
     ask = None
     if python is not None:
@@ -165,7 +166,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
 
 
 def shown(evidence: Evidence) -> str:
-    """The script that was loaded or pasted as it may be shown, its secrets replaced."""
+    """The loaded or pasted script with its secrets replaced."""
     script = _script(evidence)
     return _lint.hidden(script.text, knowledge.knowledge(), _lint.LintRequest(script.name, evidence.vllm))
 

@@ -24,7 +24,7 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30})?\.[0-9_]{0,30}(?:[eE][-+][0-9]{
 @dataclass(frozen=True)
 class Config:
     values: Mapping[str, Any]
-    """By key, typed as vLLM's YAML reader does."""
+    """By key, with the types of vLLM's YAML reader."""
     lines: Mapping[str, int]
 
 

@@ -42,7 +42,7 @@ _ALIKE = (
     (re.compile(r"-\d{1,400}", re.ASCII), "-1"),
     (re.compile(r"[+-]?(?:\d{1,400}\.\d{0,400}|\.\d{1,400})", re.ASCII), "1.5"),
 )
-"""For a number the tried text that is read the same way."""
+"""Equivalent tested text of a number."""
 _GPU = re.compile(r"\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
 _LEAD = re.compile(r"(?:^|[;&|({`]|\b(?:then|do|else))[ \t>]*\Z")
 """Text that may precede a command on its line."""

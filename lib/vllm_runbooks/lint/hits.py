@@ -1,4 +1,4 @@
-"""A broken rule at a place in a file."""
+"""A broken rule at a location in a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Hit:
     edits: Edits = ()
     """Edits that fix it together; empty if no fix is certain."""
     is_loose: bool = False
-    """Whether it is in a comment or table, where nothing runs: a warning at most."""
+    """Whether it is in a comment or table, which does not run: a warning at most."""
     where: str = ""
     """Prefix of the message if it is in another file."""
     is_call: bool = False

@@ -1,6 +1,7 @@
-"""Comments that leave rules out: `# vllm-runbooks: ignore[rule] reason` above a launch, `ignore-file[rule]` at the top.
+"""Comments that ignore rules: `# vllm-runbooks: ignore[rule] reason`, or `ignore-file[rule]`.
 
-Only whole lines count: a comment behind a continuation would end the command.
+The first is above a launch, the second at the top of the file. Only whole lines count: a comment
+after a continuation would end the command.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST = 200
 """Comments of a file that are read."""
 _IS_COMMENT = re.compile(_SIGN)
 _IS_SKIPPED = re.compile(rf"{_SIGN}|[ \t]{{0,200}}(?:`{{3}}|~{{3}})")
-"""Lines between an ignore comment and what it is about: comments, and a fence of Markdown."""
+"""Lines between an ignore comment and its subject: comments, and a Markdown fence."""
 
 
 def is_matched(name: str, rule: str) -> bool:
@@ -96,7 +97,7 @@ def nearest_rule(name: str, rules: Collection[str]) -> str:
 def without_ignored(
     hits: Sequence[Hit], text: str, launches: Sequence[WrittenLaunch], rules: Collection[str], say: Wording
 ) -> list[Hit]:
-    """Leave out the hits that comments name; add comments that have no effect, and those that match nothing."""
+    """Drop the hits that comments name; add hits for comments without effect or match."""
     places = LineIndex(text)
     comments_of_text = list(comments(text, rules, say))
     if not comments_of_text:

@@ -35,16 +35,16 @@ _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
 
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
-"""Severity, by cause, of a program that can't be read though it may be right."""
+"""Severity, by cause, of a program that is unreadable but may be correct."""
 
 
 Ask = Callable[[str, Sequence[Sequence[str]]], Sequence[ParserVerdict]]
-"""Asks an installed vLLM about commands, for an entry point."""
+"""Validates commands with an installed vLLM, for an entry point."""
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Rules, models and GPUs; the releases' data comes separately."""
+    """Rules, models and GPUs; releases' data is separate."""
 
     rules: Mapping[str, Rule]
     specs: Specs
@@ -97,7 +97,10 @@ class LintedText:
 
     @cached_property
     def intended(self) -> tuple[LintedText, EditedText] | None:
-        """The script without the faults by which the shell cuts a command short; None if there are none."""
+        """The script without the errors that make the shell end a command early.
+
+        None without errors.
+        """
         edits = [edit for trouble in self.page.troubles if trouble.kind in _CUTS for edit in trouble.edits]
         changed = EditedText(self.text, edits)
         if changed.text == self.text:
@@ -130,7 +133,7 @@ class LintedText:
 
     @cached_property
     def _read(self) -> list[tuple[WrittenLaunch, Parsed]]:
-        """All launches, those with another vLLM included."""
+        """All launches, including those with another vLLM."""
         return [
             (launch, parsed_by(launch, self.data(launch), self._config(launch)))
             for launch in self.page.starts
@@ -176,7 +179,7 @@ class LintedText:
 
     @cached_property
     def all_hits(self) -> list[Hit]:
-        """Also those that the request or a comment leaves out."""
+        """Also those that the request or a comment ignores."""
         hits: dict[tuple[str, int, int, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
@@ -184,7 +187,10 @@ class LintedText:
         return [*hits.values()]
 
     def selected(self, hits: list[Hit]) -> list[Hit]:
-        """Leave out what the request or a comment leaves out; comments without effect are hits, too."""
+        """Drop hits that the request or a comment ignores.
+
+        Comments without effect are hits, too.
+        """
         if self.asked.reads_comments:
             hits = ignore_comments.without_ignored(
                 hits, self.text, self._intended_launches, self.knowledge.rules, Wording(self.knowledge.lang)
@@ -193,7 +199,7 @@ class LintedText:
 
     @property
     def _intended_launches(self) -> Sequence[WrittenLaunch]:
-        """All launches, with those parts that the shell cuts off."""
+        """All launches, including the parts that the shell cuts off."""
         if self.intended is None:
             return self.page.starts
         judged, changed = self.intended
@@ -274,7 +280,7 @@ class LintedText:
             return
         config, name = self._config(launch), word.value or word.raw
         if config is None and word.value is not None and not word.value.endswith(config_files.SUFFIXES):
-            return  # refused for its name
+            return  # rejected because of its name
         if config is None:
             note = "It is no YAML mapping." if name in self.configs else ""
             yield Hit("option.config-unknown", word.start, word.end, {"value": name, "note": note})
@@ -449,7 +455,7 @@ _CUTS = (
     "missing-continuation",
     "carriage-returns",
 )
-"""Faults by which the shell cuts a command short."""
+"""Errors that make the shell end a command early."""
 _STARTS = (*SERVERS, *CALLS)
 """Launches whose arguments are checked; a benchmark, for example, has its own options."""
 

@@ -49,7 +49,7 @@ def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:
 
 
 def hidden(text: str, knowledge: Knowledge, request: LintRequest) -> str:
-    """Return the text with its secrets replaced, also those that only parsing finds."""
+    """Return the text with its secrets replaced, including those that only parsing finds."""
     return Secrets(*LintedText(text, knowledge, request).readings).part(0, len(text))
 
 

@@ -69,7 +69,7 @@ class LaunchFacts:
     is_elided: bool = False
     """Whether there may be more arguments, such as those of a file."""
     unknown: frozenset[str] = frozenset()
-    """Options that the release does not have, as dest."""
+    """Options that the release does not have, by destination."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fits: Fits | None = None
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -192,7 +192,7 @@ def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
     width = model.intermediate_size
     if model.experts and model.moe_intermediate_size:  # without it the experts are as wide as a layer would be
         width = model.moe_intermediate_size
-    if not width or (method or "").endswith("mxfp4"):  # those kernels pad the width
+    if not width or (method or "").endswith("mxfp4"):  # mxfp4 kernels pad the width
         return
     if width % size:
         return  # rejected as well, but no known model has other heads or vocabulary sizes
@@ -347,7 +347,7 @@ def _backend_name(command: LaunchFacts) -> str | None:
     inside = config.get("backend") if isinstance(config, Mapping) else None
     name = command.word("attention_backend") or (inside if isinstance(inside, str) else None)
     if name:
-        return name.upper()  # an option's letters may be small, the variable's may not
+        return name.upper()  # options accept lower case, the variable does not
     reads_variable = command.support.facts.get("reads_backend_variable")
     return command.environment.get("VLLM_ATTENTION_BACKEND") if reads_variable else None
 
@@ -659,7 +659,7 @@ def rules_broken_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int
 
 
 def _ports(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
-    """Report servers on the same port of one host, but for the first."""
+    """Report servers on the same port of a host, except for the first."""
     used: dict[int, list[str | None]] = {}
     for index, command in enumerate(commands):
         elsewhere = {"headless", "uds", "nnodes", "data_parallel_address"} & command.flags.keys()

@@ -44,9 +44,10 @@ def changed_defaults(
     is_idle: Callable[[str], bool],
     card: HostGpu | None = None,
 ) -> Iterator[Moved]:
-    """Yield the defaults that changed between two releases and matter to a launch.
+    """Yield changed defaults between two releases that matter to a launch.
 
-    `given` are the options that it sets in the old release; options of `is_idle` have no effect in the new one.
+    `given` are the options that it sets in the old release; options of `is_idle` have no effect in
+    the new one.
     """
     before, after = releases
     arguments = _arguments(after, launch.entry)

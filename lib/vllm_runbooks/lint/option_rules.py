@@ -29,9 +29,9 @@ _RULES = {
     "model-option": "option.model-as-option", "not-read": "option.file-not-read",
     "out-of-bounds": "option.refused-value",
 }  # fmt: skip
-"""Rule by problem, where it is not the problem's name after "option."."""
+"""Rule by problem, unless it is the problem's name after "option."."""
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
-"""Problems that an option apart from its command can't have."""
+"""Problems that an option without its command can't have."""
 _MAX_CHANGES = 20
 _MOST_WORDS = 20_000
 _MOST_TEXT = 1_000_000
@@ -99,7 +99,7 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Check an option apart from a command; in a comment or table, an unknown name only if close to one of vLLM's."""
+    """Check an option without its command; in a comment or table only names similar to vLLM's."""
     parsed = arguments.parse([word.value for word in loose.words], data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
@@ -153,7 +153,7 @@ class _OtherNames:
         if was is not None and stays is not None and stays.name == was.name:
             row = self._respelt(was, stays, name)
         elif is_off and row.get("instead"):
-            # The switch's other half asked for what is so without it.
+            # The switch's negation was the default.
             row = {"instead": None, "value": None, "note": row.get("note", "")}
         takes = _MANY if was is None else was.nargs if isinstance(was.nargs, int) else _TAKES.get(was.nargs or "", 1)
         says = {"last": stands.last, "gone": stands.gone, "note": row.get("note", "")} | self._instead(row)
@@ -392,7 +392,7 @@ class _OptionRules:
         return self._put_word(index, f"{new}={text}") if "=" in (word.value or "") or last == index + 1 else ()
 
     def _spliced(self, first: int, last: int, words: list[str], edits: Iterable[Replacement]) -> Edits:
-        """Return the edits that put other words in place of some, if they are better."""
+        """Return the edits that replace some words, if the result is better."""
         edits, changed = tuple(edits), [*self.values[:first], *words, *self.values[last:]]
         return edits if edits and self._is_better(changed, first, range(first, first + len(words))) else ()
 
@@ -477,7 +477,7 @@ class _OptionRules:
         return editing.without(self.page, self.start, first, last, self.data)
 
     def _end(self, index: int, takes: int) -> int:
-        """Index after the last word of an option that the release does not know."""
+        """Index after the last word of an unknown option."""
         if "=" in (self.words[index].value or ""):
             return index + 1
         last = index + 1
@@ -486,7 +486,7 @@ class _OptionRules:
         return last
 
     def _is_better(self, words: Sequence[str | None], fault: int, at: Iterable[int] = ()) -> bool:
-        """Whether the parser rejects nothing at the changed words, and less in all."""
+        """Whether the parser accepts the changed words, and rejects less in total."""
         self.tries -= 1
         if self.tries < 0:
             return False

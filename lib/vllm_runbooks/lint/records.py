@@ -23,12 +23,12 @@ class Fix:
 
 @dataclass(frozen=True)
 class SourceLine:
-    """The line of an issue, secrets replaced, and what the issue is about in it."""
+    """The line of an issue, secrets replaced, with the range of its subject."""
 
     text: str
     start: int
     end: int
-    """Offsets in the text; the same for a place between two characters."""
+    """Offsets in the text; equal for a position between two characters."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class CommandRelease:
 
     version: str
     source: str
-    """"given", "image", "log", "newest" or "toolchain" (which evaluates with it)."""
+    """"given", "image", "log", "newest" or "toolchain" (the release that it evaluates with)."""
     data: str
-    """The release whose generated data is used: the same, else the nearest."""
+    """Release whose generated data is used: the same, else the nearest."""
     file: str | None = field(default=None, metadata=UNPRINTED)
     """Name of the settings file with the release."""
 
@@ -85,9 +85,9 @@ class Linted:
     issues: tuple[Issue, ...]
     deployments: tuple[Launch, ...]
     fixed: str | None
-    """The whole text with every fix made, secrets replaced; None where nothing is to be fixed."""
+    """The whole text with every fix, secrets replaced; None without fixes."""
     lang: str | None = field(default=None, metadata=OMIT_NONE)
-    """Language of the messages where it is not English."""
+    """Language of the messages if not English."""
     left_out: int = field(default=0, metadata=UNPRINTED)
     """Number of issues that are not among `issues`, which are the gravest of very many."""
 
@@ -116,4 +116,4 @@ class Migrated:
     changed_defaults: tuple[ChangedDefault, ...]
     diff: str
     lang: str | None = field(default=None, metadata=OMIT_NONE)
-    """Language of the messages where it is not English."""
+    """Language of the messages if not English."""

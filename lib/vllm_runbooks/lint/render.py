@@ -84,7 +84,7 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False, 
 
 
 def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable: bool = True) -> Styled:
-    """The number of issues, in the tone of the gravest, and of those that `--fix` fixes."""
+    """Number of issues, in the tone of the most severe, and of those that `--fix` fixes."""
     say, fixable = Wording(lang), sum(issue.fix is not None for issue in issues) if is_fixable else 0
     fixes = say(" ({count} fixable with --fix)", count=fixable) if fixable else ""
     tone = _TONES[min((issue.severity for issue in issues), key=list(IssueSeverity).index)]
@@ -123,7 +123,7 @@ def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0, plan: str
 
 
 def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
-    """A line for each release that is older or newer than any known, with the release whose data was used."""
+    """A line for each release outside the catalog's range, with the release whose data was used."""
     lines: dict[str, TextBlock] = {}
     for result in results:
         vllm, nearest = result.vllm, options.nearest(result.vllm.version)
@@ -160,7 +160,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
 
 
 def sentences(issue: Issue) -> list[str]:
-    """The message's sentences; the first with what is before it."""
+    """Sentences of the message; the first includes the text before it."""
     rest = joined(issue.notes)
     return [issue.message.removesuffix(rest).rstrip(), *issue.notes]
 
@@ -186,7 +186,7 @@ _MOST_NOTES = 240
 
 @dataclass(frozen=True, slots=True)
 class _Snippet:
-    """A line of a file with signs below what an issue is about; a long line is cut around it."""
+    """A line of a file with signs below an issue's subject; a long line is cut around it."""
 
     source: SourceLine
     number: int
@@ -214,11 +214,11 @@ class _Snippet:
 
 
 _PIPED = 120
-"""Columns of a line where there is no terminal."""
+"""Columns of a line without a terminal."""
 
 
 def _around(before: str, about: str, behind: str, room: int) -> tuple[str, str, str]:
-    """Cut a line: keep the beginning of what it is about, and some of what is before it."""
+    """Cut a line: keep the beginning of the subject, and some of the text before it."""
     about = columns.cut(about, room - min(columns.width(before), room // 3))
     left_room = room - columns.width(about) - min(columns.width(behind), room // 6)
     if columns.width(before) > left_room:
@@ -251,7 +251,7 @@ def left_view(result: Linted, name: str) -> list[TextBlock]:
 def fixed_line(
     before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None, *, is_written: bool = True
 ) -> Line:
-    """The number of errors and warnings that a corrected text no longer has, and of those that it has."""
+    """Number of fixed errors and warnings of a corrected text, and of the remaining ones."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
     say = Wording(lang)
     line = say("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())

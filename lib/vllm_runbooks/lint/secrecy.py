@@ -1,7 +1,7 @@
-"""Replace secrets in texts: what looks like one, and the values of secret options and variables.
+"""Replace secrets in texts: by their form, and as values of secret options and variables.
 
-A long secret is replaced everywhere. A short one may be an ordinary word: it is replaced where it was read, after the
-same words in another version of the text, and as a whole text.
+A long secret is replaced everywhere. A short one may be an ordinary word: it is replaced where it
+was read, after the same words in another version of the text, and as a whole text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Secrets:
     def __init__(
         self, first: TextVersion, *others: TextVersion, more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = ()
     ) -> None:
-        """Learn the secrets of the text shown, of `others` (what it becomes), and `more` with their offsets."""
+        """Record the secrets of the text, of `others` (its results), and `more` with offsets."""
         self._redactor = Redactor()
         self._text = first.page.text
         self._values: dict[str, str] = {}
@@ -155,7 +155,7 @@ def _misplaced(launch: WrittenLaunch, parsed: Parsed, text: str) -> Iterator[_Se
 
 
 def _word(word: Word, begin: int, text: str) -> Iterator[_Secret]:
-    """Yield a word's value as delivered, and as written if that differs."""
+    """Yield a word's value, and its source text if different."""
     value = (word.value or "")[begin:]
     if not value:
         return

@@ -33,7 +33,7 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def applies(self, rule: str) -> bool:
-        """Whether a rule is selected: the longer name wins, and `ignore` over `select` where both are alike."""
+        """Whether a rule is selected: the longer name wins, for equal ones `ignore`."""
         selected = max((len(name) for name in self.select if is_matched(name, rule)), default=-1 if self.select else 0)
         ignored = max((len(name) for name in self.ignore if is_matched(name, rule)), default=-1)
         return selected > ignored
@@ -56,7 +56,7 @@ class LintSettings:
     """Name of the file with these settings."""
 
     def over(self, other: LintSettings) -> LintSettings:
-        """These settings, and those of the other that are not set here."""
+        """These settings, with unset ones from the other."""
         return replace(other, **{key: value for key, value in vars(self).items() if value is not None})
 
     @property
@@ -64,7 +64,7 @@ class LintSettings:
         return Selection(self.select or (), self.ignore or ())
 
     def reported(self, issues: Iterable[Issue], rules: Mapping[str, Rule]) -> tuple[Issue, ...]:
-        """Return the issues that the profile reports: errors, all but those of style, or all.
+        """Return the issues that the profile reports: errors, all but style, or all.
 
         A rule that is selected by its id is reported by the default profile, too.
         """
@@ -104,7 +104,7 @@ def find_settings(folder: Path, rules: Collection[str], checks: Mapping[str, Cal
         InputError: a settings file cannot be read, or has a setting that is unknown or not valid.
     """
     try:
-        # Not resolved: a link does not lead to the settings of another project.
+        # Not resolved, so that a link does not lead to the settings of another project.
         start = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() follows links
     except OSError:  # the working folder was removed
         return LintSettings()

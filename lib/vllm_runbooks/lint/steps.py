@@ -14,7 +14,7 @@ _MOST_ISSUES = 8
 
 
 def problems(linted: Linted) -> list[StepText]:
-    """The errors, each in its place with what to do; without errors the warnings."""
+    """The errors with their locations and actions; without errors the warnings."""
     errors = [issue for issue in linted.issues if issue.severity is IssueSeverity.ERROR]
     listed = errors or issues.wrong(linted.issues)
     texts = [_text(issue) for issue in listed[:_MOST_ISSUES]]
@@ -32,7 +32,7 @@ def _text(issue: Issue) -> StepText:
 
 
 def correction(linted: Linted) -> list[StepText]:
-    """How many issues the corrected text fixes, with the text; then the warnings that it leaves."""
+    """Number of issues that the corrected text fixes, with the text; then the remaining warnings."""
     fixed = sum(issue.fix is not None for issue in linted.issues)
     rest = [issue for issue in issues.wrong(linted.issues) if issue.fix is None]
     has_errors = any(issue.severity is IssueSeverity.ERROR for issue in linted.issues)

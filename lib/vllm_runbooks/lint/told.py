@@ -120,7 +120,7 @@ def _most_serious(judged: FixableText) -> list[Hit]:
 
 
 def sentences(rule: Rule, says: Mapping[str, str]) -> list[FilledSentence]:
-    """Fill the rule's sentences; omit those with an unknown hole."""
+    """Fill the rule's sentences; omit those with an unknown placeholder."""
     filled = []
     for sentence in rule.message:
         holes = _HOLE.findall(sentence)
@@ -163,7 +163,7 @@ def _without_secrets(value: Any, secrets: Secrets) -> Any:
 
 
 def _jsonable(value: Any) -> Any:
-    """Replace what is unknown, or an integer too large for JSON readers, by None."""
+    """Replace unknown values, and integers too large for JSON readers, by None."""
     if isinstance(value, Mapping):
         return {str(key): _jsonable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

@@ -36,7 +36,7 @@ _WHOLE_LINES, _WHOLE_CHARACTERS = 200, 20_000
 _GOES_ON = re.compile(r"(?:\\|\||&&)[ \t\r]*\Z")
 _MAX_GOING_ON = 1000
 _IN_LINES = ("shell", "docker")
-"""Kinds of launches whose own lines are a command."""
+"""Kinds of launches that are commands on their own lines."""
 
 
 class ArgumentDifference(NamedTuple):
@@ -97,7 +97,7 @@ class LaunchCommand:
             return None
 
     def offered(self, remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-        """The remedies with their commands, without those whose command the release rejects."""
+        """Remedies with their commands, without those that the release rejects."""
         return tuple(checked for remedy in remedies if (checked := self._checked(remedy)) is not None)
 
     def _checked(self, remedy: Remedy) -> Remedy | None:
@@ -130,7 +130,7 @@ class LaunchCommand:
 
     @cached_property
     def _is_damaged(self) -> bool:
-        """Whether the words are hardly a command: repairing them is slow and pointless."""
+        """Whether the words are too damaged for a command: repairing them is slow and useless."""
         problems = self._parsed.problems if self._parsed else ()
         return sum(problem.is_refusal for problem in problems) > _MOST_ERRORS
 
@@ -241,7 +241,7 @@ def check_starts(text: str, name: str) -> None:
     """Check that a text given as a log's command launches a server.
 
     Raises:
-        InputError: it does not.
+        InputError: It does not.
     """
     if not starts_of(documents.read(text, name)):
         raise InputError(f"{name}: no vLLM launch found; use the script or manifest that produced the log")
@@ -267,7 +267,7 @@ def _alike(left: str, right: str) -> int:
 
 
 def _extent(start: WrittenLaunch) -> tuple[int, int]:
-    """Begin and end of a launch with what contains it: its shell's command, its service."""
+    """Range of a launch with its context: its shell command, or its service."""
     spans = [(start.start, start.end), *((layer.start, layer.end) for layer in start.within), *start.keys.values()]
     if start.invocation is not None:
         spans.append((start.invocation.start, start.invocation.end))

@@ -70,7 +70,7 @@ class LoraModel:
     """The first release in which embedding and head have adapters, too (`embedding_modules`)."""
     ends_until: Key = NEVER
     shares_module_until: Key = ()
-    """Until then a tied head is the embedding itself: it is wrapped a second time under its other name."""
+    """First release that no longer wraps a tied head, the embedding itself, twice."""
     is_joined: bool = False
     """Queries, keys and values have one A and B together, as the checkpoint stores them; so have gate and up."""
 
@@ -83,7 +83,7 @@ def _lora_model(architecture: str | None) -> LoraModel | None:
     return load_table("lora_models", LoraModel).get(architecture or "")
 
 
-# ---- what was asked
+# ---- the request
 
 
 class LoraDemand(NamedTuple):

@@ -43,7 +43,7 @@ NEWER_ENGINE = (0, 8)
 
 
 class _CalibrationRule(NamedTuple):
-    """How rows of a term correct a plan."""
+    """Use of a term's rows to correct a plan."""
 
     shifts: str
     of: tuple[str, ...]

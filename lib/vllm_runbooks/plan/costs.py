@@ -131,8 +131,8 @@ _MARLIN_DIRECT_UNTIL: Mapping[str, Key] = {
     "gptq": (0, 20),
     "gptq_marlin": (0, 20),
 }
-"""Until when Marlin is called without the workspace: quantization/mxfp4.py (0.16.0 :904, 0.17.1 :445), awq_marlin.py
-(0.21.0 :821, 0.22.1 :696), gptq_marlin.py (0.19.0, 0.20.2 :29)."""
+"""First release that calls Marlin with the workspace: quantization/mxfp4.py (0.16.0 :904, 0.17.1
+:445), awq_marlin.py (0.21.0 :821, 0.22.1 :696), gptq_marlin.py (0.19.0, 0.20.2 :29)."""
 
 
 def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None) -> _KeptResults:

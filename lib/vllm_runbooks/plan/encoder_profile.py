@@ -253,7 +253,7 @@ _SEPARATE_GATE: Key = (0, 10)
 (models/qwen2_5_vl.py, 0.9.2 :190, 0.10.2 :237)."""
 
 
-# ---- sizes of pictures
+# ---- sizes of images
 
 _Side = tuple[int, int]
 """Two numbers of pixels: height and width, or the fewest and the most."""
@@ -484,7 +484,7 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
         yield "image", _Item(tokens + around, (_LLAMA4_TILES + 1) * (tile + 1), tokens, 1, sizes.image, sizes.image)
 
 
-# ---- tensors by family: what is allocated, and what else is alive then; values for each patch
+# ---- tensors by family: allocated and other live ones; values per patch
 
 
 class _TowerRun(NamedTuple):

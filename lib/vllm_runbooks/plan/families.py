@@ -74,7 +74,7 @@ class Family:
     """"all": `sliding_window` applies to every layer; "used": only if `use_sliding_window` is
     true."""
     layer_types: str = ""
-    """How kinds of layers are found: see the readers in `shape`."""
+    """Method that finds the kinds of layers: see the readers in `shape`."""
     partial_rotary: float = 1.0
     has_rope: bool = True
     is_multimodal_rope: bool = False

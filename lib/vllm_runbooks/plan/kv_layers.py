@@ -21,7 +21,7 @@ from vllm_runbooks.plan.weights import VALUE_BYTES
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """Options that decide the form of the cache, besides model and release."""
+    """Options that decide the form of the cache, in addition to model and release."""
 
     max_model_len: int
     tensor_parallel: int = 1

@@ -268,7 +268,7 @@ def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...]
     """GPUs of each replica, rank by rank, as indices into `devices`.
 
     The ranks of one tensor-parallel group are of one kind and on one host if there are enough such
-    GPUs. The same holds for the groups of one replica.
+    GPUs. The same applies to the groups of one replica.
     """
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
     by_card: list[Callable[[_Slot], object]] = [
@@ -335,7 +335,7 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
 
 
 def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
-    """How slow the traffic of groups of GPUs is (as `_Fabric.slow`), and sentences on it."""
+    """Slowness of the traffic of groups of GPUs (as `_Fabric.slow`), and sentences on it."""
     slow = 0
     remarks: dict[str, None] = {}
     for start in range(0, len(devices), size):

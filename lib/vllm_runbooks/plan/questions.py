@@ -108,7 +108,7 @@ def _found_for(
 
 
 ONE_GPU = "on one GPU: "
-"""How the reason begins that names the smallest GPU."""
+"""Prefix of the reason that names the smallest GPU."""
 
 
 def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:

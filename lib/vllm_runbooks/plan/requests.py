@@ -145,7 +145,7 @@ def ways(request: PlanningRequest) -> tuple[_layouts.LayoutChoice, ...]:
 
 
 LEFT_OUT = "left out, as they are in use or their use is unknown"
-"""How the reason begins that names GPUs without a part in a layout."""
+"""Prefix of the reason that names unused GPUs."""
 
 
 def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:

@@ -176,7 +176,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Format:
-    """How a linear layer's weights are stored."""
+    """Storage format of a linear layer's weights."""
 
     bits: int
     group: int = 0
@@ -196,7 +196,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How the checkpoint is quantized: the first target that names a layer decides."""
+    """Quantization of the checkpoint: the first target that names a layer decides."""
 
     method: str
     """Name in vLLM: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes"
@@ -554,7 +554,7 @@ def _falcon(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """Families whose class has sliding layers only if the configuration enables them."""
+    """Families whose class has sliding layers only if configured; otherwise like `_plain`."""
     kinds = read.config.get("layer_types")
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
     if not kinds and not uses:

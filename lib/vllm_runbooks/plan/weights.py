@@ -269,7 +269,7 @@ _EXTRA_ROWS = {"mllama": 8}
 
 @dataclass(frozen=True)
 class Ranks:
-    """How GPUs share a model."""
+    """Parallel sizes of a model."""
 
     tensor: int = 1
     pipeline: int = 1
@@ -324,7 +324,7 @@ _SHARED_PROJECTIONS = (EraValue(True), EraValue(False, (0, 30)))
 
 
 def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, ...]:
-    """How many layers each pipeline stage has."""
+    """Number of layers of each pipeline stage."""
     if ranks.partition is not None:
         return ranks.partition
     count_each, left = divmod(layers, ranks.pipeline)

@@ -32,7 +32,7 @@ _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """Address of a server, and what its launch offers."""
+    """Address of a server, and features of its launch."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -146,7 +146,7 @@ class HttpClient:
         return self._ask("POST", path, json.dumps(data).encode(), MAX_BODY)
 
     def stream(self, path: str, data: Mapping[str, Any], *, most: int) -> HttpReply:
-        """Send JSON and read the first lines of the stream, or what has come when the time is up."""
+        """Send JSON and read the first lines of the stream, or the data before the timeout."""
         with self._answer("POST", path, json.dumps(data).encode()) as answer:
             lines, size, is_cut = [], 0, False
             try:
@@ -211,7 +211,7 @@ class HttpClient:
         except TimeoutError:
             raise Unanswered(f"{path}: no answer within {self.patience_s:g} s", "no-answer") from None
         except (OSError, http.client.HTTPException) as error:
-            # Where the connection stood, something is there, whatever it then did.
+            # After a connection, something listens there, whatever it did next.
             reason = reason_of(error) if plain is None else "no-http"
             raise Unanswered(f"{path}: {why(error)}", reason) from None
         except ValueError:
@@ -233,7 +233,7 @@ def _left(until: float) -> float:
 
 
 class _Timed(io.RawIOBase):
-    """A connection whose reading and writing ends at one time, however slowly the bytes come."""
+    """A connection with a total timeout, however slow the transfer."""
 
     def __init__(self, plain: socket.socket, until: float) -> None:
         self.plain, self.until = plain, until
@@ -344,7 +344,7 @@ def why(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a request failed, as a word of `catalog.serving.REASONS`."""
+    """Reason of a failed request, as a word of `catalog.serving.REASONS`."""
     if isinstance(error, ssl.SSLError):
         return "tls"
     if isinstance(error, TimeoutError):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def observation(evidence: Evidence) -> Observation:
-    """The recorded observation of a server: a case's `probe.json`, or what `probe --format json` printed."""
+    """Recorded observation of a server: `probe.json`, or output of `probe --format json`."""
     from vllm_runbooks.probe import observations
 
     if len(evidence.documents) != 1:

@@ -65,7 +65,7 @@ def results(health: Health) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def look(kept: History, address: str, request: Mapping[str, Any]) -> Iterator[Callable[[Health], None]]:
-    """Begin an entry of the history; yield what ends it with a result."""
+    """Begin an entry of the history; yields a function that ends it with a result."""
     id_ = kept.begin("probe", address, inputs=request)
     with entry(kept, id_, "the probe was stopped") as end:
         yield lambda health: end(

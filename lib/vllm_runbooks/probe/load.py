@@ -64,8 +64,8 @@ class Loading:
         self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
-        # Fresh for each load: what an earlier one left in the server's prefix cache is of no use to this one, else the
-        # second would measure the cache.
+        # New for each load, so that the server's prefix cache has no entries of an earlier one,
+        # which would be measured instead.
         self._seed = secrets.randbits(128)
 
     def __enter__(self) -> Self:

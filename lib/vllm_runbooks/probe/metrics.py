@@ -28,7 +28,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _MAX_LABEL, _MAX_LABELS = 200, 200
 _MAX_POINTS = 20_000
 _KEPT = ("engine", "model_name", "le")
-"""Labels that distinguish points of a series, next to those of facts."""
+"""Labels that distinguish points of a series, in addition to those of facts."""
 
 Clean = Callable[[str], str]
 

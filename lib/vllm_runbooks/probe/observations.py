@@ -1,4 +1,4 @@
-"""Read what `probe` recorded of a server."""
+"""Read recorded observations of a server."""
 
 from __future__ import annotations
 

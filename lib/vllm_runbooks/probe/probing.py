@@ -31,7 +31,7 @@ class ProbeRequest:
     model: str | None = None
     """Model for the requests; by default the first that is served."""
     seconds: float = 2.0
-    """How long to sample metrics without a load."""
+    """Duration of the metrics sampling without a load."""
     load: ProbeLoad | None = None
     patience_s: float = 60.0
     first_s: float | None = None

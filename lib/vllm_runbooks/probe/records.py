@@ -17,7 +17,7 @@ MOST = 0.75
 """Share of samples that counts as most of them."""
 
 
-# What was observed
+# ---- observations
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Times of requests, in milliseconds; None where none was measured, or too few for a percentile."""
+    """Times of requests, in milliseconds; None if not measured, or too few for a percentile."""
 
     p50_ms: float | None = None
     p95_ms: float | None = None
@@ -55,7 +55,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class LoadMeasurement:
-    """A closed-loop load: so many workers, each of which sends its next request when the one before has ended."""
+    """A closed-loop load: each worker sends its next request when its last one has ended."""
 
     seconds: float
     concurrency: int
@@ -130,7 +130,7 @@ class Observation:
     """Missing observations, with the reasons."""
 
 
-# What it comes to
+# ---- results
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class LaunchChange:
     title: str
     cost: str
     edits: tuple[Edit, ...] = ()
-    """Empty for the same command again."""
+    """Empty for the same command."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class PhaseTime:
     name: str
     at_s: float
     seconds: float | None
-    """Until the next phase, or ready; None if the launch ended in it."""
+    """Seconds until the next phase, or ready; None if the launch ended in it."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Attempt:
     """None if it was never ready."""
     seconds: float
     ending: str
-    """In words, as in "ended with exit status 1"."""
+    """Description such as "ended with exit status 1"."""
     phases: tuple[PhaseTime, ...] = ()
     health_checks: tuple[HealthCheck, ...] = ()
     events: tuple[LaunchEvent, ...] = ()
@@ -177,7 +177,7 @@ class Guarded:
 
     @property
     def failed_check(self) -> str | None:
-        """The check that prevented the launch, in words; None if a try was made."""
+        """Description of the check that prevented the launch; None if there was an attempt."""
         failed = next((check for check in self.checks if check.result is LaunchResult.FAILED), None)
         return None if self.attempts or failed is None else f"not launched: {failed.name}: {failed.message}"
 

@@ -42,7 +42,7 @@ def fixes(health: Health) -> list[StepText]:
 
 
 def health_checks(health: Health) -> StepText | None:
-    """How many health checks passed, and the failed one that proves the cause; None if none was tried."""
+    """Number of passed health checks, and the failed one that proves the cause; None without any."""
     tried = [check for check in health.observation.health_checks if check.result is not LaunchResult.LEFT_OUT]
     if not tried:
         return None

@@ -28,7 +28,7 @@ def summarize(health: Health, serving: Serving, *, again: str = "") -> Summary:
     """Summarize a server.
 
     Args:
-        health: The server, checked.
+        health: The checked server.
         serving: The catalog's facts of servers.
         again: The command that shows everything; empty if there is none.
     """
@@ -96,7 +96,7 @@ def _statement(finding: ServingFinding, *, is_first: bool) -> Statement:
 
 
 def _fix(cause: ServingFinding) -> SuggestedFix:
-    """The first change of the command; without one, what to do first."""
+    """The first change of the command; without one, the first action."""
     change = next((change for change in cause.changes if change.edits), None)
     if change is None:
         return SuggestedFix(cause.do_first, is_command=False)

@@ -1,4 +1,4 @@
-"""Facts of a running server, the conditions that hold, and the verdict."""
+"""Facts of a running server, its conditions, and the verdict."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _by_bound(increases: Mapping[tuple[tuple[str, str], ...], float]) -> dict[fl
 
 
 def quantile(share: float, buckets: Mapping[float, float]) -> float | None:
-    """Quantile of a histogram's cumulated counts by upper bound, as Prometheus' histogram_quantile."""
+    """Quantile of a histogram by cumulative counts per bound, like Prometheus' function."""
     bounds = sorted(buckets)
     counts: list[float] = []
     for bound in bounds:

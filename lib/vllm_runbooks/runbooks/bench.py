@@ -122,7 +122,7 @@ class Bench:
             return self._worker
 
     def close(self) -> None:
-        """End the worker, by force if it does not respond."""
+        """Stop the worker, by force if it does not respond."""
         worker, self._worker = self._worker, None
         if worker is None:
             return

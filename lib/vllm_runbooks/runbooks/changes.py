@@ -21,7 +21,7 @@ RunKey = tuple[str, str, str]
 
 
 class RunChange(StrEnum):
-    """How a run compares with the last one on the same case, most urgent first."""
+    """Comparison of a run with the last one on the same case, most urgent first."""
 
     NEW_FAILURE = "new failures"
     STILL_FAILING = "still failing"
@@ -54,7 +54,7 @@ def previous_runs(folder: Path) -> dict[RunKey, Mapping[str, Any]]:
 
 
 def compare(run: Mapping[str, Any], previous: Mapping[RunKey, Mapping[str, Any]]) -> RunChange:
-    """How a run compares with the last one on the same case."""
+    """Compare a run with the last one on the same case."""
     key, verdict = _key(run), run.get("verdict")
     before = previous.get(key) if key is not None else None
     if verdict not in _JUDGED:

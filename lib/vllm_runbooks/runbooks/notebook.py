@@ -177,7 +177,7 @@ def cells_to_step(notebook: Mapping[str, Any], step: str) -> list[Any]:
 
 
 def _step_names(cell: Mapping[str, Any]) -> list[str]:
-    """The names by which the calls of a cell keep their results; that of the cell if its calls name none."""
+    """Names under which the calls of a cell store their results; that of the cell without names."""
     source = cell.get("source", "")
     try:
         tree = ast.parse(source if isinstance(source, str) else "".join(source))

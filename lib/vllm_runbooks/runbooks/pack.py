@@ -53,7 +53,7 @@ class PackedGpus:
 
 
 def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
-    """The GPUs of `--gpus`, by name or snapshot; without it this host's inventory, which may be another host's."""
+    """GPUs of `--gpus`, by name or snapshot; by default this host's, maybe not the launch's."""
     from vllm_runbooks.catalog.specs import LOCAL
     from vllm_runbooks.host import inspection as inventories
     from vllm_runbooks.host import inventory
@@ -64,7 +64,7 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> PackedGpus:
         if not is_inventoried:
             return PackedGpus(named=_by_name(host_loading.cards(spec)))
         snapshot = inventory.collect()
-        inventories.cards(snapshot, catalog.specs(), LOCAL)  # report missing GPUs now, not to the pack's reader
+        inventories.cards(snapshot, catalog.specs(), LOCAL)  # report missing GPUs now
         return PackedGpus(inventory=snapshot, is_of_start=True)
     if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
@@ -261,7 +261,10 @@ class _Packing:
     def _add(
         self, name: str, role: MemberRole, text: str, more: Mapping[str, int] | None = None, *, is_ours: bool = False
     ) -> str:
-        """Add a redacted text; in our own text only known secrets, as words behind an option's name are no values."""
+        """Add a redacted text; in our own text only known secrets are replaced.
+
+        Words after an option's name are no values there.
+        """
         before = Counter(self._redactor.counts)
         redacted = self._redactor.known(text) if is_ours else self._redactor.text(text)
         hidden = Counter(self._redactor.counts) - before + Counter(more or {})
@@ -300,7 +303,10 @@ def _ends(pieces: Iterable[str], most: int) -> tuple[str, Gap | None]:
 
 
 def impersonal(inventory: Inventory) -> tuple[Inventory, Counter[str]]:
-    """The inventory without users, command lines and UUIDs, rebuilt without any further field; counts by kind."""
+    """The inventory without users, command lines and UUIDs, without unknown fields.
+
+    Counts by kind.
+    """
     hidden: Counter[str] = Counter()
     gpus = tuple(_impersonal(gpu, hidden) for gpu in inventory.gpus)
     base = {name: getattr(inventory, name) for name in Inventory.__dataclass_fields__}

@@ -1,4 +1,4 @@
-"""Plans for recorded questions and for the launches of a log, or why there is none."""
+"""Plans for recorded questions and for the launches of a log, or the missing input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ALIKE = 0.05
 
 
 def words(request: PlanningRequest, best: Plan | str = "") -> dict[str, Any]:
-    """The question in words, with the layout of `best`."""
+    """The question as text, with the layout of `best`."""
     cards = _names(request.cards)
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
@@ -136,7 +136,7 @@ def on_cards(request: PlanningRequest, count: int) -> PlanningRequest:
 
 
 def best(layouts: Layouts | str) -> Plan | str:
-    """The best layout, or why there is none."""
+    """The best layout, or the reason for a missing one."""
     if isinstance(layouts, str):
         return layouts
     try:
@@ -146,7 +146,7 @@ def best(layouts: Layouts | str) -> Plan | str:
 
 
 def remedies(request: PlanningRequest, layouts: Layouts | str) -> tuple[PlanRemedy, ...]:
-    """The cheapest changes with which a plan fits that does not; none if it fits, or nothing is planned."""
+    """Cheapest changes with which a plan fits; empty if it fits, or nothing is planned."""
     return () if isinstance(layouts, str) else planner.remedies(request, layouts)
 
 
@@ -196,7 +196,7 @@ def write(
 
 
 def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
-    """A plan for each launch of a log, from its own settings alone, or why there is none."""
+    """A plan for each launch of a log, from its own settings, or the reason for a missing one."""
     return tuple(planned(_of(start, evidence, gpus, None)) for start in diagnosing.read(evidence))
 
 

@@ -98,7 +98,7 @@ def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
-    """Record logs as a case that expects what a person knows."""
+    """Record logs as a case with manually given expectations."""
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
@@ -153,14 +153,14 @@ def _lenient(raw: bytes, where: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """Escape control characters; after redaction, as secrets may stand between them."""
+    """Escape control characters; after redaction, because they may be next to secrets."""
     if text.startswith(_NO_TEXT):
         for control in _CONTROLS:
             text = text.replace(control, f"\\x{ord(control):02x}")
     return text
 
 
-# What a command prints
+# ---- output of a command
 
 
 def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> RecordedOutput:
@@ -202,7 +202,10 @@ class OutputBuffer:
             self._bytes += len(dropped)
 
     def ends(self) -> tuple[bytes, bytes, int, int]:
-        """Both ends in whole lines, as part of a line may be part of a secret; lines and bytes left out."""
+        """Both ends in whole lines, as part of a line may be part of a secret.
+
+        Omitted lines and bytes.
+        """
         head, tail = b"".join(self._head), b"".join(self._tail)
         if not self._bytes:
             return head, tail, 0, 0
@@ -331,7 +334,7 @@ def _kept(folder: Path, part: Path, signals: SignalHolder) -> Iterator[None]:
 
 
 def _placed(folder: Path, part: Path) -> Path:
-    """Move the folder to its place, or to FOLDER.1 and so on if that is taken; return where it is."""
+    """Move the folder to its place, or to FOLDER.1 and so on if that exists; returns the path."""
     path = folder.absolute()
     for number in range(_MAX_PLACES):
         place = path.with_name(f"{path.name}.{number}") if number else path

@@ -225,7 +225,7 @@ def _evidence(run: Mapping[str, Any], page_name: str | None) -> str:
 
 
 def _readable_notebook(folder: Path, run: Mapping[str, Any]) -> str | None:
-    """The run's notebook, if a page can be made of it."""
+    """The run's notebook, if it can be converted to a page."""
     name = _notebook_name(run)
     try:
         return name if name and (folder / name).stat().st_size <= _NOTEBOOK_BYTES else None

@@ -1,6 +1,6 @@
 """Resumable steps of a run: each stores its result as JSON, which is read instead of repeating it.
 
-started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
+    started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
 
 A resumed run executes every cell in a new kernel; completed steps return their records.
 """
@@ -25,7 +25,7 @@ from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.redaction.redact import redact_text
 
 FOLDER = "RUNBOOKS_STEPS"
-"""Variable with the folder of a run's steps; without it nothing is kept."""
+"""Variable with the folder of a run's steps; without it no results are stored."""
 AGAIN = "RUNBOOKS_STEP"
 """Variable with a step to do again."""
 TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
@@ -56,10 +56,10 @@ def do(
     tries: int = 1,
     pause_s: float = 1.0,
 ) -> T:
-    """Do a step, or return what it left for the same inputs.
+    """Run a step, or return its stored result for the same inputs.
 
-    A result that is not `is_done` is stored, and done again by a resumed run. Only the main thread has `timeout_s`; our
-    own errors and those of the system are tried again.
+    A result that is not `is_done` is stored, and repeated by a resumed run. Only the main thread
+    has `timeout_s`; our own errors and those of the system are retried.
     """
     if not name or not set(name) <= _NAME:
         raise InputError(f"{name!r}: is not a step name; use lowercase letters, digits and hyphens")

@@ -94,10 +94,11 @@ def run_all(
     progress: Progress | None = None,
     executor: RunExecutor | None = None,
 ) -> list[RunResult]:
-    """Execute the runs into the folder `out`, by default on this host with so many `jobs`; return results in order.
+    """Execute the runs into the folder `out`; return results in order.
 
-    `progress` is called when a run starts, and again when its result is on disk. SIGINT, SIGTERM and SIGHUP end the
-    suite and interrupt the runs without a result.
+    By default they run on this host, `jobs` at a time. `progress` is called when a run starts, and
+    again when its result is on disk. SIGINT, SIGTERM and SIGHUP end the suite and interrupt the
+    runs without a result.
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of concurrent runs; use 1 or more")

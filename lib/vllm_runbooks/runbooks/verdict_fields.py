@@ -1,4 +1,4 @@
-"""A run's verdict as two fields: what was diagnosed, and how that compares with what was expected."""
+"""A run's verdict as two fields: the diagnosis, and its comparison with the expectation."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class VerdictFields:
     """A verdict as two fields."""
 
     diagnosis: str
-    """Title of the root cause, or what else was established; empty if the run established nothing."""
+    """Title of the root cause, or another result; empty if the run has none."""
     certainty: str
-    """Dots and word; empty without a root cause."""
+    """Certainty as dots and a word; empty without a root cause."""
     symptom: str
     check: CheckState
     detail: str
@@ -83,7 +83,7 @@ def verdict_fields(run: Mapping[str, Any], *, is_diagnosis_only: bool = False) -
 
 
 def _diagnosis(run: Mapping[str, Any], otherwise: str) -> tuple[str, str, str]:
-    """Title, certainty and symptom of the root cause; else whether it is healthy, or the given text."""
+    """Title, certainty and symptom of the root cause; else the state of health, or `otherwise`."""
     cause, outcome, findings = run.get("root_cause"), run.get("outcome"), run.get("findings")
     if isinstance(cause, dict):
         symptom = str(cause.get("symptom"))

@@ -33,7 +33,10 @@ SOCKET_PATH_MAX = 103
 
 
 class Engine:
-    """Papermill's engine with this Python, sockets in the file system and atomic saves; made on first use."""
+    """Papermill's engine with this Python, sockets in the file system and atomic saves.
+
+    Created lazily.
+    """
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
@@ -58,7 +61,7 @@ class Engine:
 def work(runtime: str) -> None:
     """Answer each order from stdin with a line on stdout, until an empty line; end all when stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # Whatever papermill or a kernel prints goes to the log: stdout belongs to the answers alone.
+    # Output of papermill and kernels goes to the log: stdout is only for answers.
     os.dup2(2, 1)
     adopt_orphans()
     orders: SimpleQueue[str] = SimpleQueue()
@@ -73,7 +76,7 @@ def work(runtime: str) -> None:
         answer = _execute(json.loads(order), runtime)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
-    # Nothing is left to be saved; taking the interpreter apart would only cost time.
+    # Nothing remains to be saved; shutting down the interpreter would only take time.
     os._exit(0)
 
 
@@ -213,7 +216,8 @@ def _register_storage() -> None:
         def write(self, buf: str, path: str) -> None:
             store(Path(path), _redact_notebook(buf))
 
-    # A second handler for the scheme "local" is never asked; one for the prefix of absolute paths is.
+    # A second handler for the scheme "local" is never called; one for the prefix of absolute paths
+    # is.
     papermill_io.register(Path.cwd().anchor, Storage())
 
 
@@ -276,7 +280,7 @@ def _kernel_manager(runtime: Path) -> type[Any]:
 def _redact_notebook(text: str) -> str:
     from nbformat import reads, writes
 
-    # Reading joins what the format splits into lines, so that a secret is seen whole.
+    # Reading joins the lines of the format, so that a secret is complete.
     return str(writes(_redact_value(reads(text, as_version=4))))
 
 

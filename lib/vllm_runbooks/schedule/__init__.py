@@ -1,5 +1,6 @@
 """`schedule`: scheduled runs.
 
-`jobs` stores them, `units` and `jupyter` write the timers that call `wake.turn`, which decides with `cron` and `policy`
-what is due. `runs` runs it, `changes` and `reports` report it. `web` sends requests, `alerts` writes alert rules.
+`jobs` stores them, `units` and `jupyter` write the timers that call `wake.turn`, which finds due
+runs with `cron` and `policy`. `runs` executes them, `changes` and `reports` report them. `web`
+sends requests, `alerts` writes alert rules.
 """

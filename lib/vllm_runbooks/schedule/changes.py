@@ -1,7 +1,8 @@
 """Changes to report: each regression once, and the recovery once.
 
-A run is compared with the last one in which all was well. A regression since then that was not reported is reported; so
-is another root cause. A reported failure stays reported until all is well again, even if it comes and goes.
+A run is compared with the last one without problems. A regression since then that was not reported
+is reported; so is another root cause. A reported failure stays reported until all is well again,
+even if it is intermittent.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _says(news: Sequence[CheckedPart], verdict: Verdict) -> str:
 
 
 def _id(job: str, at: str, event: str) -> str:
-    """Id of a change, the same for the same change, so that a receiver can drop repetitions."""
+    """Id of a change, constant so that a receiver can drop repetitions."""
     return hashlib.sha256(f"{job}\n{at}\n{event}".encode()).hexdigest()[:16]
 
 

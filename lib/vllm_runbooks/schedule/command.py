@@ -332,7 +332,7 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
     from vllm_runbooks.schedule.records import Turns
 
     turns, status = [], 0
-    # A run that cannot be written down would be made again at every wake-up.
+    # Without a stored result, the run would be repeated at every wake-up.
     with history.opened(say=output.say, is_needed=True) as kept:
         for job_name in [name] if name is not None else jobs.names():
             try:

@@ -1,8 +1,8 @@
-"""Planned times: the five fields of a cron expression as wall times, and these as timestamps in a zone.
+"""Planned times: the fields of a cron expression as wall times, and these as timestamps.
 
-The fields have cron's meaning. Expressions that crons read differently are rejected, so that a plan is the same in
-JupyterLab. A wall time that a night in spring skips becomes the first time after the gap; of one that a night in autumn
-repeats the first counts.
+The fields have cron's meaning. Expressions that crons read differently are rejected, so that a plan
+is the same in JupyterLab. A wall time in a DST gap becomes the first time after the gap; for a
+repeated wall time the first one counts.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def parse(text: str) -> Cron:
     """Parse an expression.
 
     Raises:
-        InputError: it is invalid, or means a day that never comes.
+        InputError: It is invalid, or its day never occurs.
     """
     excerpt = " ".join(text.split())[:80] or "(nothing)"
     words = _SHORT.get(text.strip().lower(), text).split()
@@ -161,10 +161,10 @@ def _value(text: str, where: str, field: _Field) -> int:
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of an IANA name.
+    """Zone of an IANA name.
 
     Raises:
-        InputError: there is none.
+        InputError: There is none.
     """
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2}", name, re.ASCII):
         try:
@@ -180,7 +180,7 @@ def moment(wall: datetime, where: ZoneInfo) -> datetime:
     instant = wall.replace(tzinfo=where, fold=0).astimezone(UTC)
     if instant.astimezone(where).replace(tzinfo=None, fold=0) == wall:
         return instant
-    # By the offset after the gap it is before the change, by the one before the gap it is behind it.
+    # With the offset after the gap it is before the change, with the one before the gap after it.
     before = wall.replace(tzinfo=where, fold=1).astimezone(UTC)
     offset = instant.astimezone(where).utcoffset()
     while instant - before > timedelta(seconds=1):

@@ -78,7 +78,7 @@ def load(name: str) -> ScheduledJob:
     """Read a job.
 
     Raises:
-        InputError: there is none of this name, or its file is broken.
+        InputError: There is none of this name, or its file is broken.
     """
     from vllm_runbooks.catalog.authored.located import read_record
 
@@ -241,7 +241,7 @@ def remove(name: str) -> Path:
     """Remove a job's file and its metrics; its runs and the history stay.
 
     Raises:
-        InputError: there is none.
+        InputError: There is none.
     """
     file = path(name)
     if not file.is_file():

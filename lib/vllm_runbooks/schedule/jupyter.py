@@ -1,7 +1,8 @@
 """Jobs for JupyterLab's scheduler, as files and created in a running server.
 
-That scheduler decides itself what is due, and only while its server runs. It copies the notebook, so the library must
-be installed where its kernel runs; it writes `name = value` into a cell, so values are Python.
+That scheduler finds due runs itself, and only while its server runs. It copies the notebook, so the
+library must be installed where its kernel runs; it writes `name = value` into a cell, so values are
+Python.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def decide(
     is_running: bool = False,
     free_since: datetime | None = None,
 ) -> Decision:
-    """Decide what to do for a job.
+    """Decide for a job at a wake-up.
 
     Args:
         job: The job.

@@ -1,6 +1,7 @@
-"""Records of the schedule: a job, what was decided at a wake-up, and what came of it; frozen dataclasses.
+"""Records of the schedule: a job, the decision at a wake-up, and its result; frozen dataclasses.
 
-Times are UTC, as in `2026-11-21T13:37:18Z`; durations are seconds of the monotonic clock. `None` means unknown.
+Times are UTC, as in `2026-11-21T13:37:18Z`; durations are seconds of the monotonic clock. `None`
+means unknown.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class JobStanding:
-    """State of a job after a run, and what was reported."""
+    """State of a job after a run, and reported failures."""
 
     number: int = 0
     """Increases with each write: of several the largest is the last."""

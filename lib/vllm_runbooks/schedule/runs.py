@@ -36,7 +36,7 @@ MOST = 50
 _LARGEST = 64 << 20
 _TAIL = 1 << 14
 _MOST_OUTPUT, _MOST_END = 8 << 20, 1 << 20
-"""Bytes of an output that are kept: of its beginning, and of its end."""
+"""Bytes kept of the beginning of an output, and of its end."""
 _UNREAD = 2
 """Exit status of an invalid request."""
 
@@ -67,10 +67,10 @@ class JobRun:
 
 
 def folder(job: ScheduledJob, at: datetime) -> Path:
-    """Make a folder for one run, for its owner alone, and remove old ones.
+    """Create a folder for one run, for its owner alone, and remove old ones.
 
     Raises:
-        InputError: it cannot be made.
+        InputError: It cannot be created.
     """
     every = jobs.out(job)
     try:
@@ -78,7 +78,7 @@ def folder(job: ScheduledJob, at: datetime) -> Path:
         for number in range(100):
             run_folder = every / f"{at:%Y%m%dT%H%M%SZ}{f'-{number}' if number else ''}"
             with contextlib.suppress(FileExistsError):
-                run_folder.mkdir(mode=0o700)  # what is printed may hold secrets
+                run_folder.mkdir(mode=0o700)  # the output may contain secrets
                 break
         else:
             raise InputError(f"{every}: contains too many folders of this second; check the clock")
@@ -91,7 +91,7 @@ def folder(job: ScheduledJob, at: datetime) -> Path:
 
 
 class _Bounded:
-    """Writes the output of a run to a file: its beginning as it comes, at the end the end of the rest."""
+    """Writes the output of a run to a file: its beginning on arrival, and finally its end."""
 
     def __init__(self, file: RawIOBase) -> None:
         self._file = file
@@ -262,7 +262,7 @@ def _output_of(job: ScheduledJob) -> Path | None:
 
 
 def _mark(path: Path | None) -> tuple[int, int, int] | None:
-    """State of a file by which a new version is recognized."""
+    """State of a file, to detect a new version."""
     with contextlib.suppress(OSError):
         if path is not None:
             state = path.stat()

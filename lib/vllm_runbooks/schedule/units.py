@@ -22,7 +22,7 @@ FEW_MINUTES = 5
 DELAY_S = 20
 """Random delay in seconds, so that hosts which share a server do not wake together."""
 _MARGIN_S = 300
-"""Seconds of a wake-up beyond the run: reports, and ending what does not end itself."""
+"""Seconds of a wake-up in addition to the run: reports, and killing remaining processes."""
 _KEPT = (*user_folders.VARIABLES, history.PLACE, folders.DATA, folders.CATALOGS, card_locks.FOLDER, languages.LANG)
 """Variables that locate our files, and the language: a timer finds what its user finds."""
 
@@ -67,7 +67,7 @@ def systemd(job: ScheduledJob) -> dict[str, str]:
         "\n"
         "[Service]\n"
         "Type=oneshot\n"
-        # Through env: a program's own path is the one word in which systemd replaces no $$.
+        # Through env: a program's own path is the one word in which systemd does not replace $$.
         f"ExecStart={' '.join(_quoted(word, is_command=True) for word in words)}\n"
         f"{environment}"
         "KillMode=control-group\n"

@@ -1,8 +1,8 @@
-"""Secret variables of a job, read from its `.env` file by us, so that every timer reads them alike.
+"""Secret variables of a job, read from its `.env` file here, so that every timer reads them alike.
 
-A line is a variable, `NAME=value`; empty lines and those that begin with `#` are ignored. The value is the rest of the
-line without surrounding blanks. One that begins with a quotation mark ends with the same mark. Nothing in it is
-expanded or run.
+A line is a variable, `NAME=value`; empty lines and those that begin with `#` are ignored. The value
+is the rest of the line without surrounding blanks. One that begins with a quotation mark ends with
+the same mark. Nothing in it is expanded or run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def read(name: str) -> dict[str, str]:
     """The variables of a job; empty without such a file.
 
     Raises:
-        InputError: the file cannot be read, or others than its owner can read it. No value is printed.
+        InputError: The file cannot be read, or other users can read it. No value is printed.
     """
     file = jobs.environment(name)
     try:

@@ -1,8 +1,8 @@
-"""A wake-up: decide, run what is due, keep the result, and report.
+"""A wake-up: decide, execute due runs, store the result, and report.
 
-Every decision rests on the history's entries of the kind `wake`; a killed wake-up leaves an entry without an end, and
-the next one continues from it. Each job has two locks: one while deciding, one while it runs; both end with their
-process.
+Every decision rests on the history's entries of the kind `wake`; a killed wake-up leaves an entry
+without an end, and the next one continues from it. Each job has two locks: one while deciding, one
+while it runs; both end with their process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENTRIES = 500
 """Most entries of a job, the newest first."""
 _DECIDING_S = 30.0
 _PENDING = timedelta(days=7)
-"""How long a change is retried."""
+"""Duration of the retries of a change."""
 
 
 def clock() -> datetime:
@@ -43,16 +43,16 @@ def clock() -> datetime:
 
 
 def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callable[[float], None] = time.sleep) -> Turn:
-    """Run what is due for a job, and report changes.
+    """Execute the due run of a job, and report changes.
 
     Args:
         job: The job.
-        kept: The history; a run that cannot be kept must not begin.
+        kept: The history; a run that cannot be stored must not begin.
         now: The clock.
         pause: Waits before a webhook is retried.
 
     Raises:
-        InputError: nothing can be decided, or the job's variables cannot be read.
+        InputError: No decision is possible, or the job's variables cannot be read.
     """
     environment = {**os.environ, **variables.read(job.name)}
     with contextlib.ExitStack() as stack:
@@ -85,7 +85,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
                 id_ = kept.begin(WAKE, job.name, inputs={"planned": planned, "action": "run"}, job=job.name)
             standing = _pass(job, kept, decision.passed, standing, part_of=id_)
             if id_ is None:
-                stack.close()  # before anybody else decides: nothing runs
+                stack.close()  # before another process decides: no run is active
         if id_ is not None and decision.run is not None:
             standing, outcome = _run(job, kept, (id_, decision.run), standing, environment=environment, now=now)
         else:
@@ -122,7 +122,7 @@ def _run(
     environment: Mapping[str, str],
     now: Clock,
 ) -> tuple[JobStanding, Turn]:
-    """Run a job, and keep the result; `begun` are the entry's id and the planned time."""
+    """Run a job, and store the result; `begun` is the entry's id and the planned time."""
     id_, planned = begun
     began = policy.stamp(now())
     try:
@@ -170,7 +170,7 @@ def _next(job: ScheduledJob, at: datetime) -> datetime:
 
 
 def _standing(entries: list[HistoryEntry]) -> JobStanding:
-    """The last standing, which may be in an entry that began before others."""
+    """Last standing, which may be in an entry that began before others."""
     standings = [changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")]
     return max(standings, key=lambda standing: standing.number, default=JobStanding())
 
@@ -201,7 +201,7 @@ def _interrupted(
 def _pass(
     job: ScheduledJob, kept: History, passed: tuple[MissedTime, ...], standing: JobStanding, *, part_of: str | None
 ) -> JobStanding:
-    """Keep the planned times without a run; the last entry has their total."""
+    """Store the planned times without a run; the last entry has their total."""
     total = standing.missed_total + sum(missed.count for missed in passed)
     standing = replace(standing, missed_total=total, number=standing.number + 1)
     for number, missed in enumerate(passed, 1):
@@ -224,7 +224,10 @@ def _tell(
     notes: list[str],
     pause: Callable[[float], None],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Send the changes that the webhook has not accepted yet, the oldest first: ids of accepted and of other ones."""
+    """Send the changes that the webhook has not accepted yet, the oldest first.
+
+    Returns the ids of accepted and of other ones.
+    """
     if job.webhook_env is None:
         return (), ()
     entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
@@ -281,10 +284,12 @@ def _is_young(change: StatusChange, at: datetime) -> bool:
 
 
 def forget() -> tuple[int, list[str]]:
-    """Remove the runs of all jobs in the usual place; returns their number, and the running jobs, which keep theirs.
+    """Remove the runs of all jobs in the default folder; returns their number.
+
+    Running jobs keep theirs, and are returned as well.
 
     Raises:
-        InputError: something cannot be removed.
+        InputError: A run cannot be removed.
     """
     folder = jobs.state()
     files = list(folder.iterdir()) if folder.is_dir() else []
@@ -307,7 +312,7 @@ def forget() -> tuple[int, list[str]]:
 
 @contextlib.contextmanager
 def _lock(name: str, what: str, *, wait_s: float = 0.0) -> Iterator[bool]:
-    """Hold a lock of a job if it becomes free within that time; yields whether it is held."""
+    """Hold a lock of a job if it becomes free in time; yields whether it is held."""
     folder = jobs.state()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,8 @@ from vllm_runbooks.serve.subject import ServedLaunch
 from vllm_runbooks.serve.watch import HangWatch
 
 _SAME_FAILURES = 5
-"""Equal failures of a check until the server counts as broken; four times as many during startup."""
+"""Equal failures of a check until the server counts as broken; four times as many during
+startup."""
 Say = Callable[[str], None]
 Look = Callable[[Run, Mapping[int, progress.Sight], float], list[LaunchEvent]]
 Proof = Callable[[Callable[[], bool]], LoadResult | None]

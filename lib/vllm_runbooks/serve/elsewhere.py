@@ -22,7 +22,7 @@ class Run(Protocol):
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """Description of its end."""
 
     def chunks(self, *, tick_s: float) -> Iterator[bytes]:
         """Output, and `b""` at each tick without any, until all has ended."""

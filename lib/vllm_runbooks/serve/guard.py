@@ -64,10 +64,10 @@ class LaunchRequest:
     change: LaunchChange | None = None
     """Change from an earlier launch, for the records."""
     proof: Proof | None = None
-    """Run when the server is ready, which is then ended; None to serve until a signal comes."""
+    """Runs when the server is ready, which is then stopped; None to serve until a signal."""
     is_cancelled: Callable[[], bool] = lambda: False
     elsewhere: Elsewhere | None = None
-    """Other hosts to launch on; the subject is what serves there."""
+    """Other hosts to launch on; the subject is the part that serves."""
 
 
 def serve(request: LaunchRequest, *, show: Show, say: Callable[[str], None]) -> Guarded:
@@ -145,7 +145,7 @@ class _Supervisor:
             return self._told(self._try(subject, host, locks.close))
 
     def _locked(self, host: LaunchHost, locks: contextlib.ExitStack) -> Check:
-        """Lock the GPUs until the server is ready: two launches must not profile memory at the same time."""
+        """Lock the GPUs until the server is ready, so that launches do not profile together."""
 
         def waiting(card: str, who: str) -> None:
             self.say(f"waiting for GPU {card}: {who} is starting on it")
@@ -261,7 +261,7 @@ class _Supervisor:
             on_ready=[ready],
             looks=[
                 self._note_segments,
-                # A container's processes are another tree's: it would be taken for a neighbour of itself.
+                # A container's processes have another parent: it would count as its own neighbour.
                 lambda _, sights, now: (
                     [] if subject.is_container or attempt.watch.is_ready else neighbours.look(sights, now)
                 ),
@@ -281,7 +281,7 @@ class _Supervisor:
         """Record the shared memory of the server's processes, for `leftovers`."""
         self._seen = sights
         if self.elsewhere is not None:
-            return []  # they lie on other hosts
+            return []  # they are on other hosts
         if self._segments.look(sights, now):
             record = leftovers.written(running.id, os.getpid(), self._segments.own)
             if record != self._written and self.home.is_dir():

@@ -63,7 +63,7 @@ _BEARING = ("VLLM_", "CUDA_", "NCCL_", "NVIDIA_", "TORCH", "PYTORCH_", "HF_", "R
 
 @contextlib.contextmanager
 def start(kept: History, subject: ServedLaunch, request: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
-    """Begin an entry of the history; yield what ends it with the launch."""
+    """Begin an entry of the history; yields a function that ends it with the launch."""
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.history import store as history
 

@@ -63,7 +63,7 @@ class Log:
                 if starts:
                     self._told(starts[-1])
         except InputError:
-            pass  # what is no text is kept, and shown, and has no phases
+            pass  # binary output is stored and shown, without phases
         finally:
             self.is_over = True
 

@@ -13,11 +13,14 @@ from vllm_runbooks.serve.preflight import MIB_PER_GIB, LaunchHost
 _EVERY_S = 1.0
 SEGMENTS_EVERY_S = 5.0
 _LOOKS = 24
-"""Looks at a segment until it counts as another process's: launches map theirs within minutes."""
+"""Samples of a segment until it counts as another process's: launches map theirs within minutes."""
 
 
 class Neighbours:
-    """Memory of other processes during profiling; nothing in a container, where the driver's pids are the host's."""
+    """Memory of other processes during profiling.
+
+    Empty in a container, where the driver's pids are the host's.
+    """
 
     def __init__(self, host: LaunchHost, began: float, within_mib: float) -> None:
         self._host, self._began, self._within = host, began, within_mib

@@ -33,7 +33,7 @@ def make(folder: Path) -> None:
     except OSError as error:
         raise InputError(f"{folder}: cannot be created: {error.strerror}; set another folder with --dir") from None
     if folder.parent == starts():
-        # Launches without a report are counted apart: their logs are elsewhere.
+        # Launches without a report are counted separately: their logs are elsewhere.
         for others in _ended(folder.parent):
             for old in others[:-MOST]:
                 with contextlib.suppress(OSError):
@@ -57,7 +57,7 @@ def _ended(every: Path) -> tuple[list[Path], list[Path]]:
 
 
 def numbered(name: str, number: int) -> str:
-    """The name of a try's file: the first keeps it, as in server.log, server-2.log."""
+    """File name of an attempt: the first keeps it, as in server.log, server-2.log."""
     stem, _, suffix = name.partition(".")
     return name if number == 1 else f"{stem}-{number}.{suffix}"
 

@@ -28,7 +28,7 @@ _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
 
 
 class Steady(NamedTuple):
-    """When GPU memory counts as stable."""
+    """Criteria for stable GPU memory."""
 
     samples: int = 5
     every_s: float = 1.0
@@ -47,7 +47,7 @@ class LaunchHost(NamedTuple):
 
 
 def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: str | None) -> LaunchHost:
-    """GPUs that the launch will use: as many as it needs of those that CUDA_VISIBLE_DEVICES allows."""
+    """GPUs of the launch: as many as it needs of those that CUDA_VISIBLE_DEVICES allows."""
     if source is None:
         return LaunchHost(None, why_none, (), spec)
     chosen = visible_cards(subject, source)[: subject.cards]
@@ -55,7 +55,7 @@ def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: s
 
 
 def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
-    """GPUs that the launch may use, in its order: those that it names, up to the first unknown one."""
+    """GPUs that the launch may use, in its order, up to the first unknown one."""
     gpus = source.read().cards
     if subject.visible is None:
         return [card for card in gpus if card.error is None]

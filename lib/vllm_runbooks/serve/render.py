@@ -25,12 +25,12 @@ from vllm_runbooks.probe.starts import (
 
 
 def text(launch: Guarded) -> str:
-    """How a launch ended, without colours."""
+    """Result of a launch, without colours."""
     return plain(summary_view(summary_of(launch)))
 
 
 def summary_of(launch: Guarded) -> Summary:
-    """The summary of a launch that has ended: how, why, what was changed between tries, and where its log is."""
+    """Summary of a launch that has ended: result, cause, changes between attempts, and its log."""
     steps = [
         *(
             Step("Tried", f"{change.title}, because of {change.reason}; costs {change.cost}")
@@ -138,7 +138,10 @@ def compared(
 
 
 def measured(launches: Mapping[str, Guarded | Fleet | None]) -> StepText | None:
-    """How launches by name came up, and which answered the same load fastest; None if nothing was launched."""
+    """Results of launches by name, and the fastest for the same load.
+
+    None if nothing was launched.
+    """
     made = {name: launch for name, launch in launches.items() if launch is not None}
     if not made:
         return None

@@ -18,7 +18,7 @@ _AGAIN = {
 }
 """Causes outside of the launch: title and cost of trying again without a change."""
 _PRINTED_VALUES = {"kv.max_len_too_large": "max_model_len"}
-"""Causes for which vLLM prints the value that fits, with its option: it counts where the planner cannot know."""
+"""Causes for which vLLM prints the fitting value, with its option: used if the planner lacks it."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
 """Groups of causes that a changed setting fixes if the planner confirms it."""
 
@@ -62,7 +62,7 @@ def first_possible(
 
 
 def again(answer: Answer) -> LaunchChange | None:
-    """A retry without a change, if the cause lies outside of the launch."""
+    """A retry without a change, if the cause is outside the launch."""
     cause = answer.root_cause
     if cause is None or cause.class_ not in _AGAIN:
         return None

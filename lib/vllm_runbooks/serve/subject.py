@@ -118,7 +118,7 @@ class ServedLaunch:
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
-        """Options that the command sets, by argparse destination, without those of unknown value."""
+        """Options of the command by argparse destination, without unknown values."""
         return {name: value for name, value in self._parsed.items() if value is not UNKNOWN}
 
     @cached_property
@@ -142,7 +142,7 @@ class ServedLaunch:
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
-        """Environment of the server; in a container only what the command sets or hands on."""
+        """Environment of the server; in a container only variables set or forwarded to it."""
         settings = self.found.environment
         command_variables = {
             name: setting.value.value for name, setting in settings.items() if setting.value.value is not None
@@ -276,7 +276,7 @@ def subject(
     elif command.found.release is None and command.python is not None:
         installed = _installed(command.python, command.variables)
         command = ServedLaunch(command.argv, command.environment, installed, is_installed=installed is not None)
-    _ = command.found  # asked for its error
+    _ = command.found  # raises its error
     return command
 
 

@@ -28,7 +28,7 @@ LOPSIDED_S = 60.0
 SERVING = "serve"
 _HANGS = ("stopped", "idle")
 _RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
-"""Process titles of ranks; the second if there are none of the first."""
+"""Process titles of ranks; the second is used if none match the first."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class HangWatch:
             says = f"{process.name} (process {process.pid}) is stopped by a signal; resume it with `{go_on}`"
             yield self._event(now, "stopped", says, process.pid, process.name)
         if stopped or self.is_ready or not self._known:
-            return  # a server that is ready does nothing until it is asked
+            return  # a ready server is idle without requests
         quiet = now - max(self.line_at, self.began)
         still = {key: now - process.worked_at for key, process in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():

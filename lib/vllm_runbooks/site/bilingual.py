@@ -1,7 +1,8 @@
 """Pages in two languages: every translated text next to its English one, with a switch.
 
-Both are in the page, so it works from a folder, is found by the search, and tells fonts and screen readers each
-language. An untranslated text is shown in English with a mark; without scripts both are shown, one below the other.
+Both are in the page, so it works from a folder, is found by the search, and marks each language for
+fonts and screen readers. An untranslated text is shown in English with a mark; without scripts both
+are shown, one below the other.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def notes(texts: Mapping[str, str]) -> str:
 
 
 def switch(record: Symptom | Rule) -> str:
-    """The switch below a page's title, with the title in other languages, or a note that there is none."""
+    """Switch below a page's title, with the title in other languages, or a note without any."""
     translated, lines = titles(record), []
     for lang, language in LANGUAGES.items():
         attributes = f'lang="{language.tag}"'

@@ -1,7 +1,8 @@
-"""The library in a browser: from texts and settings to the documents of the commands, and their views.
+"""The library in a browser: requests from texts and settings, answers as documents and views.
 
-A page sends one request as JSON, with the bytes of its files, and receives one JSON document. Nothing is read from a
-host: GPUs, models and cases are those of the catalog, whose indexes are compiled beforehand.
+A page sends one request as JSON, with the bytes of its files, and receives one JSON document.
+Nothing is read from a host: GPUs, models and cases are those of the catalog, whose indexes are
+compiled beforehand.
 """
 
 from __future__ import annotations
@@ -147,10 +148,10 @@ def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
 
 
 def _does(name: object) -> Callable[..., Any]:
-    """The function of that name.
+    """Function of this name.
 
     Raises:
-        InputError: there is none.
+        InputError: There is none.
     """
     if name not in _DO:
         raise InputError(f"do: {str(name)[:80]!r} is unknown; use one of {', '.join(_DO)}")
@@ -158,7 +159,7 @@ def _does(name: object) -> Callable[..., Any]:
 
 
 def warm() -> None:
-    """Load what the first answer needs before a page reports that it is ready."""
+    """Load the data of the first answer before a page reports that it is ready."""
     _ = _shelf().patterns
     options.load(options.known_releases()[-1])
     _knowledge()
@@ -185,10 +186,10 @@ def choices(_: Sequence[File] = ()) -> Choices:
 
 
 def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
-    """The first example of a symptom or a rule, or the one whose number from 1 follows the id after a colon.
+    """First example of a symptom or a rule, or example N for the id with the suffix `:N`.
 
     Raises:
-        InputError: there is none.
+        InputError: There is none.
     """
     named, number = name.partition(":")[::2]
     documented = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
@@ -208,16 +209,16 @@ def _recorded(name: str, vllm: str | None) -> Evidence:
     """A recorded case.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: There is none of this name.
     """
     return _evidence.load(name, read_case=_read_case, cases=folders.cases_dir(), vllm=vllm)
 
 
 def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
-    """The text of a recorded case, and the fields that a page fills in.
+    """Text of a recorded case, and the values for the page's fields.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: There is none of this name.
     """
     if not any(path.parent.name == name for path in folders.cases_dir().glob(f"*/{CASE}")):
         raise InputError(f"{name[:80]}: is not a recorded case; choose one from the list")
@@ -311,7 +312,7 @@ def _tag(lang: str | None) -> str | None:
 def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
     """Parts of a diagnosis, without those that only report that there is nothing to show."""
     say = Wording(answer.lang)
-    # The summary's own words are English: in another language the cause comes first.
+    # The summary is in English: in another language the cause comes first.
     parts: list[tuple[str, RenderedView]] = [] if answer.lang else [("Answer", render_answers.summary(answer))]
     if answer.lang or answer.root_cause is not None:
         parts.append((say("Answer") if answer.lang else "Why", render_answers.cause(answer)))
@@ -385,7 +386,7 @@ def lint(
 
 
 def _other_programs(text: str, name: str) -> CompilePrograms | None:
-    """Programs of a text that run with another release: those that compile for Edge10."""
+    """Programs of a text that run with another release: the compile programs of Edge10."""
     return scripts.apart(text, name, _knowledge(), compiled.TOOLCHAINS.load()[-1]) if "import" in text else None
 
 
@@ -445,7 +446,7 @@ def _words(more: str) -> list[str]:
     """Words of other options.
 
     Raises:
-        InputError: a quotation is not closed.
+        InputError: A quotation is not closed.
     """
     try:
         return shlex.split(more)

@@ -1,7 +1,7 @@
-"""Pages that diagnose, check and plan in the browser: the core, its data and Pyodide, ready to be served.
+"""Pages that diagnose, check and plan in the browser: the core, its data and Pyodide.
 
-Pyodide comes from npm. It is taken from this user's cache, or fetched once; each file is compared with the digest in
-`docs/package.json`. Pages fetch none of it from elsewhere.
+Pyodide comes from npm. It is read from this user's cache, or fetched once; each file is compared
+with the digest in `docs/package.json`. Pages fetch none of it from elsewhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FETCH_S = 180.0
 _MOST = 64 << 20
 """Most bytes of a file of a package; Pyodide's largest has 10 million."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
-"""Date of every file in the archive, so that the same files make the same archive."""
+"""Date of every file in the archive, for reproducible archives."""
 
 
 class _BrowserPage(NamedTuple):
@@ -92,7 +92,7 @@ _SHARED = (bilingual.SCRIPT, "theme.js", "lookup.js", "header.css")
 
 
 def found(docs: Path) -> tuple[Path | None, str]:
-    """The folder with Pyodide's files, or one line on why there is none."""
+    """Folder with Pyodide's files, or one line with the reason for a missing one."""
     try:
         return fetched(docs, "pyodide"), ""
     except RunbooksError as error:
@@ -254,10 +254,11 @@ def _data() -> dict[str, bytes]:
 
 
 def fetched(docs: Path, package: str) -> Path:
-    """The folder with a package's files, verified by digest: cached, or fetched by npm.
+    """Folder with a package's files, verified by digest: cached, or fetched by npm.
 
     Raises:
-        RunbooksError: it is not cached, and npm is missing, does not answer, or returns other files.
+        RunbooksError: It is not cached, and npm is missing, does not answer, or returns other
+            files.
     """
     package_file = _listed(docs)
     version, digests = package_file["dependencies"][package], package_file["sha256"][package]
@@ -277,12 +278,12 @@ def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
     """Move fetched files into place atomically: another build finds all of them or none.
 
     Raises:
-        RunbooksError: the cache cannot be written.
+        RunbooksError: The cache cannot be written.
     """
     try:
         replace_folder(new, kept)
     except OSError as error:
-        if _is_as_listed(kept, digests):  # somebody else was quicker; the files are the same ones
+        if _is_as_listed(kept, digests):  # another process was faster, with the same files
             return
         reason = error.strerror or error
         raise RunbooksError(f"{kept}: cannot be stored ({reason}); set XDG_CACHE_HOME to a writable folder") from None

@@ -59,7 +59,8 @@ MARKER = ".vllm-runbooks-site"
 _SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _BAD_EXAMPLE = re.compile(r"^(`{3,})(\w+) bad$", re.MULTILINE)
-"""A code block that an authored page marks as wrong; the mark is not shown where the pages are stored."""
+"""A code block that an authored page marks as wrong; the mark is hidden where the pages are
+stored."""
 _AS_DIRECTIVE = r"\1{code-block} \2\n:class: bad-example\n"
 
 

@@ -1,4 +1,4 @@
-"""The header of every page, those of Sphinx and those that run in the browser: brand, links, search, theme."""
+"""Header of every page, of Sphinx and in the browser: brand, links, search, theme."""
 
 from __future__ import annotations
 

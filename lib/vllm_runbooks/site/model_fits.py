@@ -25,10 +25,10 @@ COMMON_MODELS = (
 """Models that are first in the list, and that every GPU's page plans."""
 _COUNTS = (1, 2, 4, 8)
 _SHORTEST = 8192
-"""Tokens of the shortest context that counts as fitting."""
+"""Minimum tokens of a context that counts as fitting."""
 _BAR_WIDTH, _BAR_HEIGHT = 230.0, 14.0
 _GPU_WIDTH = 190.0
-"""Length of the GPU's memory in a bar; what lies beyond is lacking."""
+"""Length of the GPU's memory in a bar; the part beyond it is missing."""
 _REST = part_name("overhead")
 
 
@@ -39,7 +39,7 @@ class ModelFit:
     model: str
     gpu: str
     count: int
-    """1, 2, 4 or 8; the most that were tried if the model does not fit."""
+    """1, 2, 4 or 8; the largest one tried if the model does not fit."""
     plan: Plan | None
     """None if the model cannot be planned."""
     reason: str = ""
@@ -115,7 +115,10 @@ def weights_gib(model: str) -> float | None:
 
 
 def best(model: str) -> ModelFit | None:
-    """The fit on the fewest common GPUs, with the whole context where there is one; None if it fits on none."""
+    """Fit on the fewest common GPUs, if possible with the whole context.
+
+    None if it fits on none.
+    """
     fits = [fit for gpu in COMMON_GPUS if (fit := fewest(model, gpu)).fits]
     return min(fits, key=lambda fit: (fit.is_shortened, fit.count), default=None)
 
@@ -127,7 +130,7 @@ def linted(fit: ModelFit) -> Plan:
 
 
 def bar(fit: ModelFit) -> str:
-    """Memory of one of the GPUs as a bar: weights, the rest, the KV cache, and what is lacking beyond the GPU's end."""
+    """Memory of one of the GPUs as a bar: weights, the rest, the KV cache, and the missing part."""
     plan = fit.plan
     total = plan.per_gpu[0].total_gib if plan is not None and plan.per_gpu else None
     weights = _term(plan, 0, "weights") if plan is not None and plan.per_gpu else None
@@ -167,7 +170,7 @@ def legend() -> str:
 
 
 def verdict(fit: ModelFit) -> tuple[str, str]:
-    """The verdict in words, and its class in the style sheet."""
+    """The verdict as text, and its CSS class."""
     if fit.fits:
         return ("✓ shorter context", "amber") if fit.is_shortened else ("✓ fits", "green")
     if fit.fits is None:
@@ -183,7 +186,7 @@ def figures(fit: ModelFit) -> tuple[str, str]:
 
 
 def _least(plan: Plan, count: int) -> int:
-    """The fewest GPUs whose memory is larger than the weights; the next number if that is unknown."""
+    """Fewest GPUs with more memory than the weights; the next number if that is unknown."""
     parts = [_term(plan, number, "weights") for number in range(len(plan.per_gpu))]
     total = plan.per_gpu[0].total_gib if plan.per_gpu else None
     if not parts or None in parts or not total:

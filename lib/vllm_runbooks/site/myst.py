@@ -25,7 +25,7 @@ _URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
 
 
 def printable(text: str) -> str:
-    """The text without control characters and without those that change the direction of writing."""
+    """The text without control characters and bidirectional marks."""
     return "".join(
         c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
@@ -113,7 +113,7 @@ def raw(html: str) -> str:
 
 
 def filter_field(label: str, example: str) -> str:
-    """A field that hides what does not match, of the tables and lists below it; a script makes it work."""
+    """A field that filters the tables and lists below it with a script."""
     return raw(
         f'<div class="filter" hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
         f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
@@ -166,10 +166,10 @@ def contents(names: Iterable[str], caption: str = "") -> str:
 
 
 def grouped(entries: Mapping[str, str], headings: Mapping[str, str], *, kind: str) -> list[str]:
-    """Pages by the first word of their ids, each with its entry (Markdown), and contents for the sidebar.
+    """Pages by the first word of their ids, with their entries (Markdown) and sidebar contents.
 
-    Groups are in the order of their `headings`; one without heading is last, as its word. Each has the target
-    `#<kind>-<word>`.
+    Groups are in the order of their `headings`; one without heading is last, under its word. Each
+    has the target `#<kind>-<word>`.
     """
     groups: dict[str, list[str]] = {group: [] for group in headings}
     for name in entries:

@@ -208,7 +208,7 @@ def _entry(entry: OptionEntry, described: Callable[[OptionEntry], list[str]], go
 
 
 def _instead(record: Any) -> str:
-    """The replacement of a removed entry, in the words of its rule."""
+    """Replacement of a removed entry, from its rule."""
     if not isinstance(record, Mapping):
         return ""
     instead = record.get("instead")
@@ -220,7 +220,7 @@ def _instead(record: Any) -> str:
     return f"{lead} {note}".strip()
 
 
-# ---- what an entry is, in words
+# ---- description of an entry
 
 
 def _option(entry: OptionEntry) -> list[str]:
@@ -260,7 +260,7 @@ def _variable(entry: OptionEntry) -> list[str]:
 
 
 def _taken(record: Mapping[str, Any]) -> str:
-    """Values of an option, in words."""
+    """Description of an option's values."""
     nargs = record.get("nargs")
     if nargs == 0:
         return "takes no value"
@@ -269,7 +269,7 @@ def _taken(record: Mapping[str, Any]) -> str:
 
 
 def _type(kind: Any) -> str:
-    """A conversion of an option or key, in words."""
+    """Description of the conversion of an option or key."""
     if isinstance(kind, str):
         return _TYPES.get(kind) or code(kind)
     if not isinstance(kind, Mapping):
@@ -290,7 +290,7 @@ def _type(kind: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in words or as code."""
+    """A value as text or code."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -376,7 +376,10 @@ def _history(entry: OptionEntry, moving: Sequence[OptionChange]) -> list[str]:
 
 
 def _changed(name: str, change: OptionChange) -> list[str]:
-    """A release's changes of an entry, in words; empty if only the parser's internals changed."""
+    """Description of a release's changes of an entry.
+
+    Empty if only the parser's internals changed.
+    """
     if change.kind != "changed":
         return [change.kind]
     texts = []
@@ -438,14 +441,15 @@ _FIELDS: Mapping[str, Callable[[str, Any, Any], str]] = {
     "case_sensitive": lambda _, __, new: "" if new is None else "capital letters make a difference",
     "listed": lambda _, __, new: "vLLM lists it" if new is None or new else "vLLM no longer lists it",
 }
-"""Fields whose changes a user notices, in words; without argparse's class of an action or a group's name."""
+"""Descriptions of field changes that a user notices; without argparse's action class or a group's
+name."""
 
 
 # ---- by release
 
 
 def _releases_page() -> str:
-    """The known releases, how their data was made, and what each added and removed."""
+    """The releases in the catalog, the origin of their data, and the changes of each."""
     releases = options.known_releases()
     made = {version: document.get("made", {}) for version, document in options.documents()}
     by_release = {kind: _by_release(kind) for kind in ("option", "environment")}

@@ -32,7 +32,8 @@ GROUPS = {
     "shell": "Shell", "option": "Options", "environment": "Environment", "meaning": "Meaning", "safety": "Safety",
     "file": "Files", "parser": "The installed vLLM", "edge10": "Scripts for Edge10",
 }  # fmt: skip
-"""Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""
+"""Headings by first word of the ids, in the order of the index; a missing one is last, under its
+word."""
 _COLUMNS = {
     "program": "Belongs to",
     "choices": "Known values",
@@ -93,7 +94,7 @@ def rule_index(rules: Sequence[Rule]) -> str:
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:
-    """The message of `lint` on an example, at its place."""
+    """Message of `lint` on an example, with its location."""
     before = example.text[: example.text.index(example.at)]
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
     try:

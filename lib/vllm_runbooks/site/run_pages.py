@@ -1,8 +1,8 @@
-"""The last results of this host's history as a page, with nothing that may not be published.
+"""Last results of this host's history as a page, without private data.
 
-A history contains paths, addresses, hosts and commands of its user, so nothing is published by default: only the
-fields of `SubjectResult`, and names of subjects only if they are the project's own. A schedule's name is the user's
-own, and the page says so.
+A history contains paths, addresses, hosts and commands of its user, so nothing is published by
+default: only the fields of `SubjectResult`, and names of subjects only if they are the project's
+own. A schedule's name is the user's own, and the page says so.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str
 
 
 def _folded(cell: dict[str, Any]) -> dict[str, Any]:
-    """A cell whose code is folded, so that the page shows what it printed."""
+    """A cell with folded code, so that the page shows its output."""
     if cell["cell_type"] != "code":
         return cell
     return {**cell, "metadata": {**cell["metadata"], "tags": [*cell["metadata"]["tags"], "hide-input"]}}
@@ -95,14 +95,14 @@ def _markdown(name: str, text: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": f"site-{name}", "metadata": {}, "source": text}
 
 
-# Notebooks: the cells are those of the shipped runbook, the outputs those of the executed copy, cleaned.
+# ---- notebooks: cells of the shipped runbook, sanitized outputs of the executed copy
 
 
 def safe_notebook(source: Mapping[str, Any], executed: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The runbook's own cells with the outputs of its executed copy, reduced to what cannot run or load anything.
+    """The runbook's own cells with the outputs of its executed copy, without active content.
 
     Raises:
-        InputError: the copy was made from another version of the runbook.
+        InputError: The copy was made from another version of the runbook.
     """
     ran = {cell.get("id"): cell for cell in executed["cells"] if cell["cell_type"] == "code"}
     cells = []

@@ -24,7 +24,7 @@ def policy(scripts: Iterable[str]) -> str:
     """The policy for these inline scripts: nothing from elsewhere, no plug-ins, no frames, no base."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(["'self'", *(f"'sha256-{digest}'" for digest in digests)])
-    # Pictures and tables of executed runbooks carry their styles with them.
+    # Charts and tables of executed runbooks have inline styles.
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
         "font-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'"

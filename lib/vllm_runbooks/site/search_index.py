@@ -1,6 +1,6 @@
-"""The index of the site's search: every page with the words that people type, as a script of the site.
+"""Index of the site's search as a script: every page with the words that people type.
 
-It is a script, as a page that was opened from a folder may load one, but no JSON file. `lookup.js` ranks it.
+A page opened from a folder may load a script, but not a JSON file. `lookup.js` ranks the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROLE_RANKS = {Role.BENIGN: 0.6, Role.CONSEQUENCE: 0.9}
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A page, or a place on one, as the search knows it."""
+    """A page, or a section of one, for the search."""
 
     page: str
     """Address from the root of the site."""
@@ -54,14 +54,14 @@ class SearchEntry:
     titles: Mapping[str, str] = field(default_factory=dict)
     """The title in other languages, by their tags."""
     rank: float = 1.0
-    """Factor of its score: what only reports another failure ranks lower."""
+    """Factor of its score: symptoms that only report another failure rank lower."""
 
 
 def symptom_entries(symptoms: Iterable[Symptom], entrances: Sequence[Entrance] = ()) -> Iterator[SearchEntry]:
-    """Symptoms with their printed lines and the words of the entrances that lead to them."""
+    """Symptoms with their printed lines and the words of their entrances."""
     for symptom in symptoms:
         seen = [entrance.sees for entrance in entrances if entrance.leads_to(symptom.id)]
-        # The words after the group: `trust_remote_code` is what people type, `model` is ours.
+        # Words after the group: people type `trust_remote_code`, while `model` is our own term.
         names = (symptom.id, symptom.id.partition(".")[2])
         yield SearchEntry(
             f"symptoms/{symptom.id}.html",
@@ -150,7 +150,7 @@ def page_entries(texts: Mapping[str, str]) -> Iterator[SearchEntry]:
 def script(entries: Iterable[SearchEntry]) -> str:
     """The index as a script that sets `LOOKUP`."""
     rows = [{name: value for name, value in vars(entry).items() if value not in ((), {}, 1.0)} for entry in entries]
-    # Within a script file no text ends the script; the signs are written as escapes for whoever pastes it into a page.
+    # Escaped, so that no text ends the script, even if it is pasted into a page.
     data = json.dumps(rows, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return f"globalThis.LOOKUP = {data};\n"
 

@@ -57,7 +57,8 @@ GROUPS = {
     "oom": "Out of memory", "platform": "Platform", "quant": "Quantization", "ray": "Ray", "api": "Requests",
     "dist": "Several GPUs and hosts", "storage": "Storage", "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
-"""Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""
+"""Headings by first word of the ids, in the order of the index; a missing one is last, under its
+word."""
 
 
 def symptom_page(
@@ -119,14 +120,17 @@ def example_card(symptom: Symptom) -> str:
 
 
 def message(symptom: Symptom) -> str:
-    """The error of the first example in a line, without the prefixes of its log; empty if there is none."""
+    """Error of the first example in one line, without its log's prefixes.
+
+    Empty if there is none.
+    """
     lines = [line.strip() for example in symptom.examples[:1] for line in printable(example.text).splitlines()]
     errors = [line for line in lines if re.search(r"Error|error|failed|Failed", line)]
     return without_prefix(next(iter(errors[-1:] or lines[-1:]), ""))
 
 
 def without_prefix(line: str) -> str:
-    """A line of a log without what vLLM prints before a message: process, level, time and place."""
+    """A log line without vLLM's prefix: process, level, time and location."""
     return " ".join(_PREFIX.sub("", line).split())
 
 
@@ -147,7 +151,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _edit(edit: Edit) -> str:
-    """A change of a deployment in words; a command would have to be checked first."""
+    """Description of a change of a deployment; a command would have to be checked first."""
     name = f"{'environment variable' if edit.op == 'env' else 'option'} {code(edit.name)}"
     if edit.op == "remove":
         return f"Remove {name}"

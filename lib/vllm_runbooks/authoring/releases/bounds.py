@@ -1,7 +1,8 @@
-"""Read from a release's sources the bounds of engine arguments that its parser does not check; nothing is executed.
+"""Read bounds of engine arguments that the parser does not check from a release's sources.
 
-An argument is followed where it is passed on unchanged, `Config(field=self.argument)`; checks under other conditions,
-or of values that may have changed, are left out.
+Nothing is executed. An argument is followed if it is passed on unchanged,
+`Config(field=self.argument)`; checks under other conditions, or of values that may have changed,
+are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vllm_runbooks.reading.arguments.conditions import names
 
 _ARGUMENTS = ("EngineArgs", "AsyncEngineArgs")
 _MAKING = ("__init__", "__post_init__", "create_engine_config")
-"""Methods that are called whenever an object is made, or the configuration of it."""
+"""Methods that are called whenever an object or its configuration is created."""
 _MAX_METHODS = 8
 
 
@@ -114,7 +115,7 @@ def _take(call: ast.Call, guards: tuple[Any, ...], by_class: dict[str, dict[str,
 
 
 def _calls(node: ast.AST, reader: CheckReader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
-    """Calls inside a function with the conditions on arguments that guard them; none under other conditions."""
+    """Calls inside a function with the argument conditions that guard them; None for other ones."""
     if isinstance(node, (ast.If, ast.IfExp)):
         test = reader.readable(node.test)
         if test is None:
@@ -199,7 +200,7 @@ class _ConfigReader(CheckReader):
         super().__init__(owner.tree, owner.package, "self", 0)
         self.methods = owner.methods()
         self.kept: dict[str, Any] = {}
-        """Conditions that attributes stand for, where the class sets them to something plain."""
+        """Conditions of attributes that the class sets to plain values."""
         self.nested = 0
         self.followed: list[str] = []
 
@@ -207,7 +208,10 @@ class _ConfigReader(CheckReader):
         return super().check_record(statement, guards, error, says) | {"line": statement.lineno}
 
     def method(self, function: ast.FunctionDef, call: ast.Call | None = None) -> Iterator[dict[str, Any]]:
-        """Checks of a method of the class; without a call its parameters are what the object is made of."""
+        """Checks of a method of the class.
+
+        Without a call its parameters are the object's arguments.
+        """
         if function.name in self.followed or len(self.followed) >= _MAX_METHODS:
             return
         parameters = [parameter.arg for parameter in (*function.args.args[1:], *function.args.kwonlyargs)]
@@ -226,7 +230,7 @@ class _ConfigReader(CheckReader):
             if _is_leave(statement):
                 return
             if isinstance(statement, (ast.With, ast.Try, ast.While, ast.Match)):
-                # Whatever may run in there may have changed what it names.
+                # Any code in there may have changed the names in it.
                 for inner in ast.walk(statement):
                     self._forget(inner)
                 continue
@@ -247,7 +251,7 @@ class _ConfigReader(CheckReader):
             yield from super()._block([statement], guards)
 
     def _behind(self, statement: ast.If, guards: list[Any]) -> Any:
-        """Guards of the code behind a branch; None if they are unknown."""
+        """Guards of the code after a branch; None if they are unknown."""
         if not _leaves(statement):
             return guards
         condition = self.readable(statement.test)

@@ -20,7 +20,7 @@ from vllm_runbooks.core.files import store
 from vllm_runbooks.core.scan import PatternSet, expand
 
 _LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"))
-"""Methods of a logger; with `_once` behind them they are vLLM's own."""
+"""Methods of a logger; with the suffix `_once` they are vLLM's own."""
 _LOGGER = re.compile(r"(?:log|logger|logging|lgr|getlogger)\Z", re.IGNORECASE)
 _STARTS_UP = re.compile(
     r"(?:config|engine|executor|worker|platforms|usage|plugins|profiler|utils|v1/(?:engine|executor|worker|core|utils)"
@@ -97,7 +97,7 @@ class _ModuleReading:
         self.passers: set[str] = set()
         """Functions that log in the name of their caller (`stacklevel`)."""
         self.methods: set[str] = set()
-        """Names that a logger's method was given, to be called later."""
+        """Names assigned to a logger's method, to be called later."""
         self._constants = {
             target.id: node.value.value
             for node in tree.body
@@ -221,7 +221,7 @@ def _admitting(pattern: str) -> re.Pattern[str]:
 
 
 class Matcher:
-    """Finds the patterns that match a release's messages; a message that several releases have is tried once."""
+    """Finds the patterns that match a release's messages; each distinct message is tried once."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._known = PatternSet(patterns)
@@ -255,17 +255,17 @@ def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
 
 
 class Reworded(NamedTuple):
-    """A pattern of the catalog that no release prints, or that a release prints otherwise than the one before."""
+    """A pattern of the catalog that no release prints, or that a release changed."""
 
     asked_by: str
-    """Id of the symptom; of a line format behind `line:`."""
+    """Id of the symptom; of a line format with the prefix `line:`."""
     pattern: str
     is_printed: bool = False
     """By the release itself."""
 
 
 def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
-    """Patterns that a release changed, compared with what was known of it, else with the release before."""
+    """Patterns that a release changed since its earlier data, else since the previous release."""
     older = sorted((version for version in before.releases if order(version) <= order(release)), key=order)
     pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
     return [
@@ -325,7 +325,7 @@ def wordings_text(by_id: Mapping[str, Iterable[str]], has_pattern: Mapping[str, 
 
 
 def sites_text(book: Mapping[str, Mapping[str, Module]]) -> str:
-    """The sites file of releases, each given by its modules: a file's entry only where it changed."""
+    """Sites file of releases, given by their modules: a file has entries for its changes only."""
     releases = sorted(book, key=order)
     blocks = []
     for path in sorted({path for modules in book.values() for path in modules}):

@@ -1,7 +1,7 @@
-"""Print what the vLLM of this Python accepts, as JSON: the parsers of its entries, JSON types, environment variables.
+"""Print as JSON what the vLLM of this Python accepts: parsers, JSON types, environment variables.
 
-This script runs in another Python and needs only vLLM and the standard library. It catches the parsers as the release's
-own programs build them, and describes every value by its behaviour.
+This script runs in another Python and needs only vLLM and the standard library. It catches the
+parsers as the release's own programs build them, and describes every value by its behaviour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JSON_PROBES: tuple[Any, ...] = (
     None, True, 0, 1, 2, 3, 4, 5, -1, 1.5, "", "0", "1", "5", "-1", "true", "none", "abc", [], ["abc"], [1], {},
 )  # fmt: skip
 _VOLATILE = {"repr": "computed"}
-"""A default that differs each time it is asked for, or cannot be had."""
+"""A default that differs for each evaluation, or is unavailable."""
 _WRAPS: dict[str, Callable[[str], Any]] = {
     "value": lambda name: name,
     "list": lambda name: [name],
@@ -47,7 +47,7 @@ _INNER = {
     "json-or-python": "json_schema",
     "lax-or-strict": "lax_schema",
 }
-"""By kind of schema, the key of the only schema in it that counts."""
+"""Key of the relevant inner schema, by kind of schema."""
 _MAX_DEPTH = 40
 _MAX_WORDS = 300
 
@@ -94,12 +94,12 @@ def _api_server() -> None:
 
 
 def _prepare(*, as_gpu: bool) -> None:
-    """Patch Torch and Transformers where the release cannot be imported with them and no parser needs it."""
+    """Patch Torch and Transformers if they prevent the import and no parser needs them."""
     with suppress(Exception):  # it may register a model that Transformers has since got itself
         auto = importlib.import_module("transformers.models.auto.configuration_auto")
         register = auto._LazyConfigMapping.register  # noqa: SLF001
         auto._LazyConfigMapping.register = lambda self, key, value, exist_ok=False: register(self, key, value, True)  # noqa: ARG005, SLF001
-    with suppress(Exception):  # it may load kernels, which a package for other hardware does not hold
+    with suppress(Exception):  # it may load kernels that a package for other hardware lacks
         platforms: Any = importlib.import_module("vllm.platforms")
         current = platforms.current_platform
         type(current).import_kernels = classmethod(lambda cls: None)  # noqa: ARG005
@@ -119,7 +119,7 @@ def _serve_parser() -> argparse.ArgumentParser:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """JSON form of a value; what JSON lacks becomes {"repr": …} or {"object": its class}."""
+    """JSON form of a value; other types become {"repr": …} or {"object": its class}."""
     if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
@@ -140,7 +140,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 class Types:
-    """Describes conversions; collects the objects whose keys a JSON value may have."""
+    """Describes conversions; collects the objects with the possible keys of a JSON value."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
@@ -229,7 +229,7 @@ class Types:
         return {"opaque": name}
 
     def known(self, cls: Any) -> str:
-        """The name under which the keys of a class are kept."""
+        """Name under which the keys of a class are stored."""
         name: str = cls.__name__
         if name not in self.objects:
             self.objects[name] = {}
@@ -392,7 +392,7 @@ class Types:
 
 
 def _without_words(kind: Any, words: list[str]) -> Any:
-    """Remove from a type's enumerations the texts that a check in front of it rejects."""
+    """Remove the texts that a preceding check rejects from a type's enumerations."""
     if isinstance(kind, dict):
         return {
             key: [v for v in value if not isinstance(v, str) or v in words]
@@ -479,7 +479,7 @@ def _held(function: Any) -> dict[str, Any]:
 def _outcome(convert: Any, *arguments: Any) -> Any:
     try:
         return {"value": _plain(convert(*arguments))}
-    except Exception as error:  # noqa: BLE001 - which one it is, is what is asked
+    except Exception as error:  # noqa: BLE001 - its type is the result
         return {"error": type(error).__name__}
 
 
@@ -509,7 +509,7 @@ def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str)
         value = parser._get_values(action, [text])  # noqa: SLF001
         action(parser, space, value, next(iter(action.option_strings), None))
         return {"value": _plain(getattr(space, action.dest, None))}
-    except (Exception, SystemExit) as failure:  # noqa: BLE001 - which one it is, is what is asked
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - its type is the result
         return {"error": type(failure).__name__}
     finally:
         parser.error = kept  # type: ignore[method-assign]

@@ -108,7 +108,7 @@ class CheckReader:
         """Values that the function itself may have changed."""
 
     def checks(self, function: ast.FunctionDef, guards: list[Any] | None = None) -> Iterator[dict[str, Any]]:
-        """The checks of a function, each guarded by what must hold for it to be called."""
+        """Checks of a function, each guarded by the conditions of its call."""
         yield from self._block(function.body, list(guards or ()))
 
     def _block(self, body: list[ast.stmt], guards: list[Any]) -> Iterator[dict[str, Any]]:
@@ -222,14 +222,14 @@ class CheckReader:
         return isinstance(node, ast.Name) and node.id == self.subject
 
     def readable(self, node: ast.AST) -> Any:
-        """An expression as a condition; None if it is none."""
+        """An expression as a condition; None if it is not one."""
         try:
             return self.read(node)
         except UnreadableError:
             return None
 
     def read(self, node: ast.AST) -> Any:
-        """An expression as a condition; raises UnreadableError if it is none."""
+        """An expression as a condition; raises UnreadableError if it is not one."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return ["const", node.value]
         if isinstance(node, ast.Tuple | ast.List | ast.Set):

@@ -1,4 +1,4 @@
-"""Read from a release's sources what it supports: parsers, quantisations, cache types, attention backends, models."""
+"""Read supported features from a release's sources: parsers, quantisations, backends, models."""
 
 from __future__ import annotations
 
@@ -481,7 +481,7 @@ def unpacked(document: Mapping[str, Any]) -> dict[str, ReleaseFacts]:
 
 
 def with_release(document: Mapping[str, Any] | None, version: str, facts: ReleaseFacts) -> dict[str, Any]:
-    """A document with one more release, in its place by number; one that is there already is replaced."""
+    """A document with one more release, sorted by number; an existing one is replaced."""
     releases = {**(unpacked(document) if document else {}), version: facts}
     return packed(dict(sorted(releases.items(), key=lambda item: [int(part) for part in item[0].split(".")])))
 

@@ -31,7 +31,7 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
 _ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper", "toolchain")
 _SIGNATURES = ("signatures", "companions")
 _NO_LITERAL = "needs a word"
-"""How the one fault begins that a function's name may have: no log is searched for it."""
+"""Prefix of the one fault allowed in a function's name: no log is searched for it."""
 _FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
 _COMPARED = frozenset({
     "address", "age_minutes", "connect_error", "differences", "dropped", "free", "have", "last_time", "need", "node",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.serve.subject import ServedLaunch
 
 PROBE_EVERY_S = 30.0
-"""Time between two requests to a server that is ready, where none is given."""
+"""Default time between two requests to a ready server."""
 _FOLLOWS = ("--host", "--nnodes", "--node-rank", "-r", "--master-addr", "--headless")
 
 
@@ -73,7 +73,7 @@ def start(
         )
         looked = starting_nodes.measure_nodes(carrier, launch, output.say)
         if looked.check.result is LaunchResult.FAILED:
-            # What the plan would be of such nodes is of no use.
+            # A plan for such nodes is useless.
             output.say(f"nodes: failed: {looked.check.message}")
             output.say("--skip nodes launches anyway")
             result = Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
@@ -86,7 +86,7 @@ def start(
 
 
 def _read(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, int]]:
-    """The model, the options behind it, and the ports among them."""
+    """The model, its options, and the ports among them."""
     if words[:2] == ("vllm", "serve"):
         words = words[2:]
     if not words or words[0].startswith("-"):

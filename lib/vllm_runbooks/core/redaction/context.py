@@ -21,7 +21,7 @@ TRIGGERS = (
     *_WORDS, *_CODED, "api_base", "api_url", "base_url", "assword", "assphrase", "spawn ", "sendline", "user:",
     "username",
 )  # fmt: skip
-"""Lower-case words of which every line with such a secret has one, besides `pass` or `pw`."""
+"""Lower-case words of which every line with such a secret has one, unless it has `pass` or `pw`."""
 _BEGUN = r"(?<=\\[nrt])"
 """After an escape within quoted text: its letter is not part of the word."""
 _QUOTE = r"\\{0,3}[\"']"

@@ -61,6 +61,6 @@ def is_telling(value: str) -> bool:
 
 
 def turns(value: str) -> int:
-    """How often a text changes between small letters, capitals and digits."""
+    """Number of changes between lower case, upper case and digits in a text."""
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in value if c.isalnum()]
     return sum(left != right for left, right in pairwise(kinds))

@@ -657,7 +657,7 @@ def _of_registries(text: str) -> Iterator[Secret]:
 def _of_values(
     matches: Iterable[re.Match[str]], kind: str, is_other: Callable[[str], object] = lambda _: None
 ) -> Iterator[Secret]:
-    """Secrets of the group `value`, if it matched and is not another thing."""
+    """Secrets in the group `value`, if it matched and `is_other` does not reject it."""
     for match in matches:
         if not (_is_unset(match, "value") or is_other(match["value"])):
             yield _secret(match, "value", kind)

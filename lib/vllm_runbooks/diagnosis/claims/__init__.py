@@ -161,7 +161,7 @@ def _number(printed: str) -> float | str:
 
 
 def _quotes(words_quoted: set[str], evidence: Evidence) -> dict[str, Quote]:
-    """The first line that contains each of the quoted words, from these words on, secrets replaced."""
+    """First line that contains each of the quoted words, from these words on, secrets replaced."""
     quotes: dict[str, Quote] = {}
     for index, document in enumerate(evidence.documents if words_quoted else ()):
         for number, line in enumerate(document.text.split("\n"), 1):

@@ -45,7 +45,7 @@ class ClaimLookup:
         return not self._authored.plans.keys().isdisjoint(names)
 
     def basis(self, name: str) -> str:
-        """The questions to the planner, in words."""
+        """The questions to the planner, as text."""
         if name in self._authored.plans:
             return f"planned: {in_words(self._authored.plans[name])}"
         if name in self._authored.cards:

@@ -1,1 +1,1 @@
-"""Answers as text, HTML and pictures."""
+"""Answers as text, HTML and charts."""

@@ -50,7 +50,7 @@ _NOUNS = {_WRAPPER: "wrapper", _CONSEQUENCE: "consequence", _HARMLESS: "harmless
 
 
 class _LineMark(NamedTuple):
-    """Why a line is marked, and its words as quoted."""
+    """Reason why a line is marked, and the quoted text."""
 
     tone: _Tone
     quote: Quote | None = None
@@ -73,8 +73,8 @@ class _LogRow(NamedTuple):
 def log(answer: Answer, documents: Sequence[Document]) -> RenderedView:
     """The log of an answer, folded around its important lines, secrets replaced.
 
-    `documents` are those of the evidence, in its order. Each is read again, so a pipe shows only the quoted lines. The
-    view of a log of any size is a few dozen kilobytes.
+    `documents` are those of the evidence, in its order. Each is read again, so a pipe shows only
+    the quoted lines. The view is a few dozen kilobytes for a log of any size.
     """
     every = _marks(answer)
     parts = []

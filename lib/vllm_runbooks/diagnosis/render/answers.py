@@ -132,7 +132,7 @@ def _first_error_view(answer: Answer) -> list[list[TextBlock]]:
         return []
     say = Wording(answer.lang)
     place = styled(f"{answer_words.place_of(answer.first_error, answer.files, say)}: ", Tone.FAINT)
-    # Whole, where other quotations are cut: these words are all there is to go by.
+    # Not truncated, unlike other quotations: there is no other evidence.
     quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
     return [headed(say("FIRST UNEXPLAINED ERROR: read this first"), [quote])]
 

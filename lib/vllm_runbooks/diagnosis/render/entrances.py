@@ -1,4 +1,4 @@
-"""Observations and where they lead: for the runbook to begin with."""
+"""Observations with their targets, for the runbook to begin with."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _MOST_NAMED = 6
 def summary(
     starts: Sequence[ServerRun], answer: Answer, evidence: Evidence | None = None, *, gpu_gib: float = 0.0
 ) -> RenderedView:
-    """Launches side by side in a card, and which of their figures are comparable; a single launch as its answer.
+    """Launches in one card, with their comparable figures; a single launch as its answer.
 
     Args:
         starts: The launches.

@@ -1,4 +1,4 @@
-"""The steps of a runbook on any log, each with its evidence: the same headless and in the panel that drives it."""
+"""Steps of a runbook on any log, each with its evidence, both headless and in a panel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def diagnosed(evidence: Evidence, *, gpus: str = "", start: int = 0, lang: str |
 
 
 def timeline(log: DiagnosedLog) -> RenderedView:
-    """How far the launch got."""
+    """Progress of the launch."""
     return starts.timeline(diagnosing.read(log.evidence), start=log.start)
 
 
@@ -55,13 +55,13 @@ def fixes(log: DiagnosedLog) -> RenderedView:
 
 
 def verification(log: DiagnosedLog) -> RenderedView:
-    """How to prove the cause."""
+    """How to verify the cause."""
     evidence = {"What confirms and what refutes the cause": answers.checks(log.answer)}
     return step(_in_english(log, steps.verification), evidence)
 
 
 def runbook(log: DiagnosedLog) -> RenderedView:
-    """The runbook or command that goes on from the cause, with all observations and their runbooks."""
+    """The runbook or command to continue with, and all observations with their runbooks."""
     entries = entrances()
     return step(
         entrance_views.leading(entries, log.answer), {"All symptoms and their runbooks": entrance_views.every(entries)}

@@ -65,7 +65,7 @@ def settings(starts: Sequence[ServerRun]) -> RenderedView:
     rows = [
         [name, *("" if value is None else _setting(value) for value in values)]
         for name, values in comparison.differing(starts).items()
-        if name != "model_tag"  # the model once more
+        if name != "model_tag"  # the same as the model
     ]
     if not rows:
         text = "The launches have the same printed settings." if len(starts) > 1 else "Nothing to compare."
@@ -75,7 +75,7 @@ def settings(starts: Sequence[ServerRun]) -> RenderedView:
 
 
 def _setting(value: Any) -> str:
-    """A setting's value; a long one is cut in the middle, as paths often end alike."""
+    """A setting's value; a long one is cut in the middle, as paths often have the same end."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= 28 else f"{text[:12]}…{text[-15:]}"
@@ -168,7 +168,7 @@ def comparable(starts: Sequence[ServerRun]) -> RenderedView:
 
 
 def profiling(answer: Answer, evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> StepText | None:
-    """How far free memory rose during profiling, and what that means; for another cause, what failed."""
+    """Increase of free memory during profiling, and its meaning; for another cause, the failure."""
     before, after = _free_memory(answer)
     if before is None or after is None or after <= before:
         return steps.failure(answer)
@@ -197,7 +197,7 @@ def free_memory(
     gpu_gib: float = 0.0,
     utilizations: Sequence[float] = (0.9, 0.75, 0.675),
 ) -> RenderedView:
-    """Free memory before and after profiling, as the assertion prints it, with what each budget would need."""
+    """Free memory before and after profiling, as in the assertion, and what budgets would need."""
     before, after = _free_memory(answer)
     if before is None or after is None:
         text = "The log has no free memory before and after profiling."

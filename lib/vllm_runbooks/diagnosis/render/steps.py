@@ -1,4 +1,4 @@
-"""The steps of a runbook on a log: what failed, what took the memory, what to change, how to prove it."""
+"""Steps of a runbook on a log: the failure, the memory, the fixes, the verification."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _VISIBLE = 72
 """Characters of a quote that are shown in any case."""
 _MOST_QUOTED = 120
 _MOST_COST = 150
-"""Characters of a fix's cost: the rest is behind `--explain`."""
+"""Maximum characters of a fix's cost: `--explain` shows the rest."""
 
 
 def summarize(
@@ -55,7 +55,7 @@ def summarize(
         gpus: GPUs of the launch as the user named them.
         has_command: Whether the user gave the command: then the changed one is shown.
         start: Number of the launch, from 1, if the user chose one.
-        pack: The command that packs the logs to share them; empty if they are no files.
+        pack: The command that packs the logs to share them; empty if they are not files.
         again: The command that shows everything; empty if there is none.
     """
     say, cause = Wording(answer.lang), answer.root_cause
@@ -227,7 +227,7 @@ def _share(pack: str, say: Wording) -> Iterator[Step]:
 
 
 def option_text(edits: Sequence[Edit]) -> str:
-    """Edits as words of a command line: options to set, variables, and what is to be removed."""
+    """Edits as words of a command line: options to set, variables, and removals."""
     options = [as_option(edit.name, edit.value) for edit in edits if edit.op == "set"]
     variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env"]
     removed = ", ".join(option_of(edit.name) for edit in edits if edit.op == "remove")
@@ -292,7 +292,7 @@ def _memory_text(use: MemoryUse, say: Wording) -> str:
 
 
 def _more(answer: Answer, again: str, say: Wording) -> Step | None:
-    """The way to what the summary leaves out."""
+    """Reference to the omitted parts."""
     others = max(0, len(answer.remedies) - 1)
     findings = len(answer.findings) - (answer.root_cause in answer.findings)
     parts = []

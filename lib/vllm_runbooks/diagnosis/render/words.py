@@ -76,7 +76,7 @@ def named(answer: Answer) -> str:
 
 
 def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:
-    """Place of a quotation, with its file if there are several."""
+    """Location of a quotation, with its file if there are several."""
     return f"{files[quote.file]}:{quote.line}" if len(files) > 1 else say("line {number}", number=quote.line)
 
 
@@ -86,7 +86,7 @@ def looked_for(look_in: LookIn, say: Wording) -> str:
 
 
 def quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[str, str]]:
-    """Place and words of the evidence; words in several places once."""
+    """Location and text of the evidence; repeated texts once."""
     places: dict[str, list[str]] = {}
     for quote in finding.evidence:
         places.setdefault(quote.text, []).append(place_of(quote, files, say))
@@ -114,7 +114,7 @@ def judged_by(checks: Checks, say: Wording) -> str:
 
 
 def change(edit: Edit, say: Wording) -> str:
-    """A change of a deployment in words."""
+    """Description of a change of a deployment."""
     name, value = edit.name, edit.value
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
     if edit.op == "remove":
@@ -153,7 +153,7 @@ def rank_rows(ranks: Sequence[RankFacts], say: Wording) -> list[list[str]]:
 
 
 def memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, float]]:
-    """GPU memory as the message reports it, in parts that add up to the total; only what follows from it."""
+    """GPU memory as reported by the message, in parts that add up to the total."""
     used, free, allocated, reserved = (
         printed_gib(captures, name) for name in ("in_use", "free", "allocated", "reserved")
     )

@@ -33,7 +33,7 @@ _TINY = 1e-9
 
 
 class _Difference(NamedTuple):
-    """A difference of two scores, with what is known of it."""
+    """Difference of two scores, as far as known."""
 
     difference: float | None = None
     interval: AccuracyInterval | None = None
@@ -49,7 +49,7 @@ class _Difference(NamedTuple):
     missing: int = 0
     """Questions that only one model answered."""
     different: int = 0
-    """Questions of the same name with different texts."""
+    """Questions with the same name and different texts."""
 
 
 def check(threshold: float, confidence: float) -> None:
@@ -73,9 +73,9 @@ def compare(
 
     Args:
         float_: Results of the float model.
-        quantised: Results of the model made of it, on the same data sets.
-        threshold: The largest accepted loss, in shares of 1.
-        confidence: Of the intervals, between 0.5 and 1.
+        quantised: Results of the model derived from it, on the same data sets.
+        threshold: The largest accepted loss, as a share.
+        confidence: Confidence level of the intervals, between 0.5 and 1.
 
     Raises:
         InputError: A limit is out of range, or the results have nothing in common.
@@ -220,7 +220,7 @@ def _compare_scores(first: EvaluationScore, second: EvaluationScore, confidence:
     difference = right[1] / sizes[1] - right[0] / sizes[0] if all(is_exact) else other - value
     interval = intervals.unpaired((right[0], sizes[0]), (right[1], sizes[1]), confidence)
     number = max(sizes)
-    # Questions that the smaller run lacks may be right or wrong.
+    # Questions missing in the smaller run may be correct or not.
     bands = [(band[0], band[1] + number - size) for band, size in zip((first.right, second.right), sizes, strict=True)]
     lowest = intervals.unpaired((bands[0][1], number), (bands[1][0], number), confidence)
     highest = intervals.unpaired((bands[0][0], number), (bands[1][1], number), confidence)
@@ -302,7 +302,10 @@ def _questions(number: int | None) -> str:
 
 
 def _needed_questions(comparison: _Difference, gain: float, limit: float, confidence: float) -> int | None:
-    """About how many questions would decide the same difference; None if it is at the threshold."""
+    """Approximate number of questions that would decide the same difference.
+
+    None at the threshold.
+    """
     distance = -gain if gain < limit else gain - limit
     if comparison.variance is None or comparison.questions is None or distance < 2 * _TINY:
         return None

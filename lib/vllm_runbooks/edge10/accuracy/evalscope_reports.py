@@ -39,7 +39,7 @@ class EvalScopeReport(NamedTuple):
 
 
 def parse_report(data: Any, where: str) -> EvalScopeReport | None:
-    """Parse a report; None if the document is none; raises InputError."""
+    """Parse a report; None if the document is not one; raises InputError."""
     if not isinstance(data, dict) or not {"model_name", "dataset_name"} <= data.keys():
         return None
     dataset, model = score_names.shown(data["dataset_name"]), score_names.shown(data["model_name"])
@@ -179,7 +179,7 @@ def _values(value: Any) -> dict[str, float]:
 
 
 def add_answers(reported: Sequence[ReportedScore], files: Sequence[Reviews]) -> tuple[list[ReportedScore], list[str]]:
-    """Add the answers to the scores that are their means; and name the data sets where they are not."""
+    """Add the answers to the scores that are their means; lists the other data sets."""
     by_name = {score_names.key(file.name): file for file in files}
     complete: list[ReportedScore] = []
     different: dict[str, None] = {}
@@ -212,14 +212,14 @@ def _answers(file: Reviews, score: ReportedScore) -> dict[str, AnsweredQuestion]
 
 
 class TaskSettings(NamedTuple):
-    """How answers were sampled."""
+    """Sampling settings of the answers."""
 
     temperature: float | None = None
     limit: str = ""
 
 
 def parse_settings(text: str, where: str) -> TaskSettings:
-    """Parse a `task_config.yaml`; raises InputError if each question was asked several times."""
+    """Parse a `task_config.yaml`; raises InputError if questions were repeated."""
     try:
         root = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:

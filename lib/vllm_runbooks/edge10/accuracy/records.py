@@ -83,7 +83,7 @@ class AccuracyInterval:
 
 @dataclass(frozen=True)
 class PairedCounts:
-    """Questions that both models answered, by which of them was right."""
+    """Questions that both models answered, by correctness."""
 
     both: int
     float_alone: int
@@ -121,7 +121,8 @@ class ScoreComparison:
     """Whether the whole interval is a loss."""
     higher_is_better: bool | None = None
     needed_questions: int | None = None
-    """About how many questions would decide the same difference; None if it is decided, or no number would."""
+    """Approximate number of questions that would decide the same difference; None if it is decided,
+    or no number would."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def _about(comparison: AccuracyComparison) -> Iterator[str]:
 
 
 def _select(scores: Sequence[ScoreComparison]) -> tuple[list[ScoreComparison], str]:
-    """The rows to show, those that decide and those that are lost first, and a text on the others."""
+    """Rows to show, first the decisive and the lost ones, and a text on the others."""
     ranked = sorted(scores, key=lambda row: (not row.is_deciding, row.verdict is not Accuracy.LOST))
     if len(scores) <= _MAX_ROWS:
         return list(scores), ""

@@ -48,14 +48,14 @@ def is_wanted(name: str) -> bool:
 
 
 def read(files_of_results: Iterable[ResultFile], where: str) -> EvaluationResults:
-    """The results of one model's evaluation.
+    """Results of one model's evaluation.
 
     Args:
-        files_of_results: The files; of a folder those that `is_wanted`.
+        files_of_results: The files; for a folder those that pass `is_wanted`.
         where: Their name in messages.
 
     Raises:
-        InputError: There are none, they cannot be read, or they are those of several models.
+        InputError: There are none, they cannot be read, or they belong to several models.
     """
     files = [_parse(file, where if file.name == "" else f"{where}/{file.name}") for file in files_of_results]
     reviews = [file.reviews for file in files if file.reviews is not None]

@@ -12,7 +12,7 @@ _MAX_NAME = 120
 _SHARES = frozenset(
     "accuracy exact-match em hit inclusion prompt-level-strict prompt-level-loose pass-1".split()  # noqa: SIM905
 )
-"""Metrics that count the questions answered right."""
+"""Metrics that are shares of correct answers."""
 _HIGHER = re.compile(
     r"(?:^|-)(?:accuracy|acc|match|em|f1|bleu|rouge|meteor|cider|score|pass|hit|recall|precision|average|win|iou|map|"
     r"inclusion|strict|loose|correct|correctness|ndcg|overall|norm)(?:-|$)"

@@ -1,4 +1,4 @@
-"""Scores of a report, and the numbers of right answers that a rounded score can stand for."""
+"""Scores of a report, and the numbers of correct answers that a rounded score can mean."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class ReportedScore:
     value: float | None
     questions: int | None
     rounding: float = ROUNDED
-    """How far the tool's rounding may have moved it."""
+    """Largest error by the tool's rounding."""
     is_primary: bool | None = None
     answers: Mapping[str, AnsweredQuestion] | None = None
     where: str = ""
 
 
 def number(value: Any) -> float | None:
-    """A finite number; None if it is none."""
+    """A finite number; None if invalid."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         parsed = float(value) if is_number else math.nan
@@ -48,7 +48,7 @@ def number(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int | None:
-    """A number of questions, at most a thousand million; None if it is none."""
+    """A number of questions, at most 10^9; None if invalid."""
     parsed = number(value)
     return int(parsed) if parsed is not None and 0 <= parsed <= 1e9 and parsed == int(parsed) else None
 
@@ -110,7 +110,7 @@ def _evaluate(score: ReportedScore) -> EvaluationScore:
 
 
 def _right_answers(score: ReportedScore) -> tuple[tuple[int, int] | None, bool | None]:
-    """The numbers of right answers that a score can stand for, and whether it is a share of them."""
+    """Possible numbers of correct answers of a score, and whether it is a share of them."""
     if score.answers is not None:
         values = [answer.value for answer in score.answers.values()]
         is_share = bool(values) and all(value in (0.0, 1.0) for value in values)

@@ -1,1 +1,1 @@
-"""`edge10 check`: what lies in a folder between two steps."""
+"""`edge10 check`: contents of a folder between two steps."""

@@ -1,4 +1,4 @@
-"""Load and check what `edge10 check` is given: a folder of this host, or a listing."""
+"""Load and check the input of `edge10 check`: a folder of this host, or a listing."""
 
 from __future__ import annotations
 

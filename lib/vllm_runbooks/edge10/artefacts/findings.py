@@ -16,7 +16,7 @@ def meaning(finding_id: str) -> FindingText:
 
 @dataclass
 class FolderNotes:
-    """Findings of a check in progress, and what it leaves open."""
+    """Findings and unknowns of a check in progress."""
 
     source: str
     """Source in the toolchain's facts."""

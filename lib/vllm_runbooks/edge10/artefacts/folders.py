@@ -24,7 +24,7 @@ _MAX_TOTAL = 256 << 20
 _MAX_SHARDS = 1_000
 _LFS = b"version https://git-lfs"
 _MAX_TEXT = 4 << 20
-"""Characters of a text that is kept; a longer one is only parsed."""
+"""Maximum characters of a stored text; a longer one is only parsed."""
 _INDEX = "model.safetensors.index.json"
 
 

@@ -1,7 +1,7 @@
 """Check a folder between two steps: a quantised checkpoint or a compiled model.
 
-The number of dies and the lengths of a compiled model come from the folder's name, the job, the options or the files,
-in this order. Where two of them contradict each other, that is a finding and the files decide.
+The number of dies and the lengths of a compiled model come from the folder's name, the job, the
+options or the files, in this order. A contradiction is a finding, and the files decide.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _kind(paths: Sequence[str], settings: FolderName | None, request: ExpectedAr
         for kind, templates in facts.trees.items()
     }
     seen = {_top(path) or path for path in paths}
-    # One file that a language model does not have may be a leftover.
+    # A single file that a language model does not have may be a leftover.
     by_files = next((kind for kind in parts if len((parts[kind] - parts["llm"]) & seen) > 1), "")
     model = listed(settings.model, facts) if settings is not None and settings.model else None
     by_name = (settings.kind if settings else None) or (model.kind if model else None)

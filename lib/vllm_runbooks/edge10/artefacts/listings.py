@@ -1,6 +1,7 @@
-"""Listings of folders: what `tree` and `ls` print.
+"""Listings of folders: output of `tree` and `ls`.
 
-A format is recognised by its lines. Lines that fit no format are skipped; if too many are, the text is no listing.
+A format is recognised by its lines. Lines of no format are skipped; with too many of them, the text
+is not a listing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _Entry(NamedTuple):
 
 
 _Entries = tuple[str, list[_Entry]]
-"""The listed folder's name or path, empty if unknown, and what is in it."""
+"""Name or path of the listed folder, empty if unknown, and its entries."""
 
 
 def read(text: str, where: str) -> Listing:
@@ -83,7 +84,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _parse_size(text: str) -> int | None:
-    """Bytes of a size such as 311, 4.0K or 1.2G; None if it is no size."""
+    """Bytes of a size such as 311, 4.0K or 1.2G; None if invalid."""
     match = _SIZE.fullmatch(text.strip())
     return None if match is None else round(float(match[1].replace(",", ".")) * _UNITS[match[2]])
 

@@ -40,7 +40,7 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
 
 
 def about(checked: CheckedFolder) -> Iterator[str]:
-    """Lines on what the folder is: its kind, dies, lengths and size."""
+    """Description of the folder: its kind, dies, lengths and size."""
     name = path(checked.name or checked.listing.name) or "unnamed folder"
     yield f"{name}: {ARTEFACT_NAMES[checked.artefact]}{KIND_NAMES.get(checked.kind or '', '')}, by {checked.toolchain}"
     if checked.dies is not None:

@@ -1,4 +1,4 @@
-"""Files of a compiled model: which path is which file of which die and length, by the toolchain's templates."""
+"""Files of a compiled model: die, length and purpose of each path, by the toolchain's templates."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class TreeCheck:
                     self._add("edge10.tree_die_missing", folder, text)
 
     def _sources(self, slot: Slot) -> list[PlacedFile]:
-        """Files that a missing one is made from; a file that all dies have is taken from the first."""
+        """Sources of a missing file; a file that all dies have is taken from the first."""
         if not self.tree.templates[slot.number].is_copied:
             return self.tree.raw.get(slot, [])
         form = self.tree.raw_forms[slot.number]

@@ -57,7 +57,7 @@ class Checkpoint:
 
     @property
     def kind(self) -> str | None:
-        """`vlm` for a model with pictures, `llm` for a language model; None if unknown."""
+        """`vlm` for a model with image input, `llm` for a language model; None if unknown."""
         if (self.config or {}).get("vision_config") is not None or any(map(_VISION.search, self.tensors)):
             return "vlm"
         if "preprocessor_config.json" in self.files:

@@ -189,7 +189,7 @@ class _ChainRun:
     subject: ServedLaunch
     model: Path
     source: QuantisingPlan | Path
-    """How to quantise the model; or the folder of one that is quantised."""
+    """Settings for quantising the model, or the folder of a quantised one."""
     questions: Questions
     requests: RequestLimits
     threshold: float

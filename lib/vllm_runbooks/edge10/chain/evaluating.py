@@ -1,4 +1,4 @@
-"""Evaluate a running server with EvalScope on questions of this host; no hub is asked."""
+"""Evaluate a running server with EvalScope on local questions, offline."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def evaluate(
     context: RunContext,
     is_gone: Callable[[], bool],
 ) -> ChainLink:
-    """Ask a running server all questions; the log and the report go below `place`."""
+    """Send all questions to a running server; the log and the report are stored below `place`."""
     target, out = subject.target, folder_of(place, name)
     sampling = {"max_tokens": requests.answer_tokens, "temperature": 0, "seed": 0}
     # Thinking would use up the few tokens; a template without this switch ignores it.

@@ -47,15 +47,15 @@ class RunContext:
     environment: Mapping[str, str]
     """All variables."""
     secrets: str
-    """Text that names secrets which may be printed."""
+    """Text that contains secrets which may be printed."""
     say: Callable[[str], None]
     """Prints a line on the progress."""
     is_cancelled: Callable[[], bool]
-    """Whether to end, asked several times a second."""
+    """Whether to stop, called several times a second."""
 
 
 def free_memory_gib() -> float:
-    """Memory that a program may use now: what the system and its control group have left."""
+    """Memory available to a program: the free memory of the system and its cgroup."""
     free = float(psutil.virtual_memory().available)
     most, used = memory_limit.limit()
     if most is not None and most >= 0:

@@ -29,15 +29,16 @@ _PYTHONS = ("bin/python", "venv/bin/python", ".venv/bin/python")
 
 
 def find(python: str, default: str | None, environment: Mapping[str, str]) -> OpenParts:
-    """The Python with the open parts.
+    """Find the Python with the open-source components.
 
     Args:
-        python: A Python, or the folder of its environment; empty for the variable, else the default.
+        python: A Python, or the folder of its environment; empty for the variable, else the
+            default.
         default: The Python of the serving vLLM; None if unknown.
         environment: Variables to run it with.
 
     Raises:
-        InputError: There is no such Python, or it does not answer.
+        InputError: The Python does not exist or does not answer.
     """
     source, name = ("python", python.strip()) if python.strip() else (VARIABLE, os.environ.get(VARIABLE, "").strip())
     if name:

@@ -8,7 +8,7 @@ nothing of this project, and asks no hub. Only the weights and their configurati
 like of a quantised model are those of the float one, to the byte.
 """
 
-# ruff: noqa: T201 - a program of its own, which speaks on its output and loads what takes long when it is due
+# ruff: noqa: T201 - a stand-alone program, which prints its output and imports lazily
 import json
 import sys
 from collections.abc import Iterator

@@ -33,7 +33,7 @@ _MAX_SAMPLES, _MAX_TOKENS = 1 << 16, 1 << 20
 
 
 class QuantisingPlan(NamedTuple):
-    """How a model is quantised."""
+    """Settings for quantising a model."""
 
     method: str
     calibration: Path
@@ -104,7 +104,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def quantise(
     parts: OpenParts, plan: QuantisingPlan, model: Path, *, place: Path, limits: RunLimits, context: RunContext
 ) -> tuple[ChainLink, Quantised | None]:
-    """Quantise the model in a folder; the log and the quantised model go below `place`."""
+    """Quantise the model in a folder; the log and the result are stored below `place`."""
     out, progress = place / "model", _Progress(context.say)
     needed, free = checkpoints.tensor_bytes(model) or 0, shutil.disk_usage(place).free
     if free < needed:
@@ -160,7 +160,7 @@ def _summary(quantised: Quantised) -> str:
 
 
 class _Progress:
-    """Progress that the program prints, and what it calibrated with."""
+    """Progress that the program prints, and its calibration."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.samples: int | None = None

@@ -30,7 +30,7 @@ class ProgramRun:
     status: int | None
     """Exit status, negative for a signal; None if it was ended or could not be run."""
     ending: str
-    """In words, as in "ended with exit status 1"."""
+    """Description such as "ended with exit status 1"."""
     seconds: float
     cpu_s: float
     """CPU time of all its processes, sampled twice a second."""
@@ -52,7 +52,7 @@ class ChainLink:
     """One of `LINKS`."""
     result: LaunchResult
     message: str
-    """One line: the result, or why there is none."""
+    """One line: the result, or the reason for a missing one."""
     seconds: float | None = None
     """Wall clock; None if not measured."""
     program: ProgramRun | None = None
@@ -69,7 +69,7 @@ class Quantised:
     method: str
     """"awq" or "gptq"; empty if a given model's configuration does not define it."""
     scheme: str
-    """llm-compressor's name of it; empty if the model was given."""
+    """Name in llm-compressor; empty if the model was given."""
     samples: int | None
     """Texts that it was calibrated with."""
     sample_tokens: int | None

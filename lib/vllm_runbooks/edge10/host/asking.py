@@ -14,7 +14,7 @@ from typing import NamedTuple
 LIMIT_S = 5.0
 """Timeout of a program, including every process that has its output open."""
 MOST = 4 << 20
-"""Bytes of its output, and of standard error, that are kept; the rest is dropped."""
+"""Bytes kept of its output, and of its standard error; the rest is dropped."""
 
 
 class ProgramAnswer(NamedTuple):
@@ -49,7 +49,7 @@ def ask(argv: Sequence[str]) -> ProgramAnswer:
                 program.wait(max(deadline - time.monotonic(), 0))
         finally:
             status = program.poll()
-            with contextlib.suppress(OSError):  # also what the program left behind
+            with contextlib.suppress(OSError):  # including background processes of the program
                 os.killpg(program.pid, signal.SIGKILL)
     return ProgramAnswer(status, output, errors, is_late=status is None)
 

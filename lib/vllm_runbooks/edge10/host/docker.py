@@ -28,9 +28,9 @@ SYSTEM = Path("/etc/docker/daemon.json")
 
 
 def facts(image: str | None = None) -> DockerFacts:
-    """Docker on this host, with an image.
+    """Facts of docker on this host, and of an image.
 
-    A service on another host is not asked: that may log in there.
+    A daemon on another host is not contacted: that may log in there.
     """
     is_there, text = _read(SYSTEM)
     file = docker_texts.parse_daemon_file(str(SYSTEM), text) if is_there else DaemonFile(str(SYSTEM), is_there)

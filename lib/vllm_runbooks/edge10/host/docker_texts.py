@@ -1,4 +1,4 @@
-"""Parse the output of docker's program and its files, which are untrusted.
+"""Parse the output of the docker client and its files, which are untrusted.
 
 The formats are those of docker 19.03 to 29 (`docker info --help`, the Engine API's SystemInfo).
 """
@@ -57,7 +57,7 @@ def parse_endpoint(text: str) -> DockerEndpoint:
 
 
 def parse_service(text: str, errors: str = "") -> DockerFacts:
-    """Parse `docker info --format {{json .}}`, and what it printed on standard error."""
+    """Parse `docker info --format {{json .}}`, and its standard error."""
     data = _object(text)
     version = _text(data.get("ServerVersion"))
     if not version:

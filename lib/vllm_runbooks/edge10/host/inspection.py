@@ -1,4 +1,4 @@
-"""Check a host before a step: findings by the rules, and what is unknown."""
+"""Check a host before a step: findings by the rules, and unknown facts."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def read_asked(
 
 
 def _shown(value: str) -> str:
-    """A value without a password in front of a host."""
+    """A value without a password before a host."""
     return visible(redact_text(value.rpartition("@")[2])[:80]) or "(nothing)"
 
 

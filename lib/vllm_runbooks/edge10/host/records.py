@@ -1,4 +1,4 @@
-"""Records of a host before a step to an edge chip: what was asked of it, and what that means."""
+"""Records of a host before a step for an edge chip: its facts and their meaning."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class DockerState(StrEnum):
 
     ANSWERS = "answers"
     MISSING = "missing"
-    """There is no such program."""
+    """The program does not exist."""
     STOPPED = "stopped"
-    """Nothing listens where it is looked for."""
+    """Nothing listens at the endpoint."""
     DENIED = "denied"
     """This user may not talk to it."""
     SILENT = "silent"
@@ -63,7 +63,7 @@ class DockerFacts:
 
     state: DockerState = DockerState.UNKNOWN
     reason: str = ""
-    """In its own words, where it does not answer."""
+    """Its own message, if it does not answer."""
     client: str | None = None
     """Release of the program."""
     server: str | None = None
@@ -95,12 +95,12 @@ class ToolkitFacts:
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """The folder that a step's container is given."""
+    """Folder that is mounted into a step's container."""
 
     path: str
     exists: bool | None = None
     existing_path: str | None = None
-    """The nearest folder that is there, whose disk this is."""
+    """Nearest existing folder, which is on this disk."""
     free_gib: float | None = None
     """For this user."""
     total_gib: float | None = None
@@ -109,7 +109,7 @@ class FolderFacts:
 
 @dataclass(frozen=True)
 class EdgeHost:
-    """A host at one time, as it was asked or as it was written down."""
+    """Facts of a host at one time, collected or recorded."""
 
     kind: str = HOST_KIND
     constructed: bool = False
@@ -151,7 +151,7 @@ class UnknownHostFact:
 
 @dataclass(frozen=True)
 class CheckedHost(EdgeHost):
-    """A host with what it means for a step: what `edge10 preflight --format json` prints."""
+    """A host with its meaning for a step: output of `edge10 preflight --format json`."""
 
     toolchain: str = ""
     """Id of the facts."""

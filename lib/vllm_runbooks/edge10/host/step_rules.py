@@ -74,7 +74,7 @@ class EdgeRuleContext:
 
     @property
     def docker(self) -> DockerFacts | None:
-        """Docker, if the step needs it and it was asked."""
+        """Docker, if the step needs it and it was contacted."""
         return self.host.docker if self.needs_docker and not self.is_container else None
 
     @property
@@ -95,7 +95,7 @@ class EdgeRuleContext:
 
     @property
     def image(self) -> ImageFacts | None:
-        """The image that was named, if docker was asked for it."""
+        """The named image, if docker was queried for it."""
         images = () if self.docker is None else self.docker.images
         return next((image for image in images if image.name == self.request.image), None)
 
@@ -227,9 +227,9 @@ def _daemon_broken(context: EdgeRuleContext) -> _Observations:
 
 
 def accepts_registry(context: EdgeRuleContext) -> bool | None:
-    """Whether docker's service accepts the named registry without a certificate; None if unknown.
+    """Whether docker's daemon accepts the named registry without a certificate; None if unknown.
 
-    The files of a service that does not answer are what it reads at its next launch.
+    If the daemon does not answer, its files are those for its next launch.
     """
     docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.state not in _LOCAL_STATES:
@@ -251,7 +251,7 @@ def _settings_with_registry(context: EdgeRuleContext, registry: str) -> str:
 
 
 def _registry_unloaded(context: EdgeRuleContext) -> _Observations:
-    """The running service has not read the entry yet."""
+    """The running daemon has not loaded the entry yet."""
     docker, registry = context.docker, context.request.registry
     if docker is None or registry is None or docker.insecure_registries is None:
         return

@@ -61,7 +61,8 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
 
     Args:
         text: The description.
-        facts_of: Returns the facts of a version, None being the newest; raises InputError where there are none.
+        facts_of: Returns the facts of a version, None for the newest; raises InputError if
+            there are none.
     """
     reader = _JobReader(text)
     if not reader.read_root():
@@ -124,7 +125,7 @@ class _JobReader:
         self.problems.append(JobProblem(line, "", text, do, is_read=False))
 
     def wrong(self, field: str, text: str, do: str, *, is_read: bool = True, at: Node | str | None = None) -> None:
-        """Add a problem of a field; `at` is the field or value where it shows, if not at the field itself."""
+        """Add a problem of a field; `at` is its location if it is not the field itself."""
         node = self.nodes.get(at or field) if at is None or isinstance(at, str) else at
         line = 1 if node is None else self._places(node.start).line
         self.problems.append(JobProblem(line, field, text, do, is_read))
@@ -195,7 +196,7 @@ class _JobReader:
         return []
 
     def wholes(self, field: str, least: int, most: int) -> list[int] | None:
-        """List of whole numbers; None if absent or one of them is none."""
+        """List of integers; None if it is missing or an item is invalid."""
         items = self.items(field)
         numbers = [self.whole(field, least, most, item) for item in items]
         whole_numbers = [number for number in numbers if number is not None]
@@ -212,7 +213,7 @@ class _JobChecks:
         self._from_facts = f"as in {facts.id}"
 
     def job(self) -> EdgeJob | None:
-        """The job; None if it lacks what is needed."""
+        """The job; None if a required value is missing."""
         reader, nodes, facts = self._reader, self._nodes, self._facts
         model, like, quantised = self._path("model"), reader.word("like"), self._path("quantised")
         if "model" not in nodes:
@@ -265,7 +266,7 @@ class _JobChecks:
         )
 
     def _or_default(self, field: str, value: Any, default: Any, why: str = "") -> Any:
-        """A value, or its default, which is noted where the description does not have the field."""
+        """A value, or its default, which is recorded if the description does not have the field."""
         if value is not None:
             return value
         if field not in self._nodes:
@@ -293,7 +294,7 @@ class _JobChecks:
         return None
 
     def _note_weights(self, model: str) -> None:
-        """Note where the weights come from, where that is not the name as it is written."""
+        """Record the source of the weights if it differs from the name as written."""
         weights = models.weights(model, self._facts)
         if weights != model:
             self._defaults["model"] = (
@@ -399,7 +400,7 @@ class _JobChecks:
             return tuple(order[:dies])
         return None
 
-    # ---- pictures
+    # ---- images
 
     def _modality(self) -> str:
         word = self._reader.word("modality")

@@ -29,7 +29,7 @@ from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.reading import sources
 
 _MARK = ".edge10-made.json"
-"""Name of the file with the digests of what was made."""
+"""Name of the file with the digests of generated files."""
 _MAX_READ = 1_000_000
 _EXECUTABLE = 0o111
 _DIFFERS = "was written or changed by another program"
@@ -37,12 +37,12 @@ _NO_FILE = "is not a regular file"
 
 
 def make(name: str, out: Path, *, is_replaced: bool = False) -> MadeJob:
-    """Make the files of a job in a folder.
+    """Generate the files of a job in a folder.
 
     Args:
         name: The description's file, or `-` for standard input.
-        out: The folder; made where there is none.
-        is_replaced: Whether a file that somebody wrote or changed is replaced, too.
+        out: The folder; created if missing.
+        is_replaced: Whether files that a user wrote or changed are replaced, too.
 
     Raises:
         InputError: The description cannot be read, or a file would be lost.
@@ -151,7 +151,7 @@ def _digest(text: bytes) -> str:
 
 
 def _made_before(out: Path) -> dict[str, str]:
-    """Digests of what was made into a folder, by name; empty if they cannot be read."""
+    """Digests of files generated earlier in a folder, by name; empty if they cannot be read."""
     text = _there(out / _MARK).text
     try:
         files = json.loads(text or b"{}").get("files", {})

@@ -1,4 +1,4 @@
-"""Names of a job's folders, made by the facts' templates and read back by them."""
+"""Names of a job's folders, formatted and parsed by the facts' templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.edge10.jobs.records import EdgeJob, FolderName
 _MAX_NAME = 255
 """Longest name of a file on common file systems, in bytes."""
 _MAX_DIES = 10
-"""Dies whose orders can be read: of more, the digits have several meanings."""
+"""Maximum number of dies in a readable order: with more, the digits are ambiguous."""
 
 
 # ---- from settings
@@ -87,9 +87,10 @@ def dies_of(name: str, of: Toolchain) -> int | None:
 
 
 def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Orders of the vision and of the language part that the digits of a name may mean, for up to ten dies.
+    """Orders of the vision and of the language part that the digits of a name may mean.
 
-    Each has every die once, and loses a zero at its end. No pair: the digits are of no such orders.
+    For up to ten dies. Each order has every die once, and drops a trailing zero. Empty if the
+    digits are not such orders.
     """
     pairs = []
     for end in (dies - 1, dies):
@@ -124,7 +125,7 @@ def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None]) -> 
 
 
 def _begun(name: str, template: str) -> FolderName | None:
-    """Model of a name that ends where the settings would begin."""
+    """Model of a name that ends before the settings."""
     head, hole, tail = template.partition("{model}")
     mark = HOLE.split(tail)[0].rstrip("_")
     model = name.removeprefix(head).removesuffix(mark)

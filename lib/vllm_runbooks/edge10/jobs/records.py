@@ -27,13 +27,13 @@ class JobCalibration:
 
 @dataclass(frozen=True)
 class JobEvaluation:
-    """How the float and the quantised model of a job are served and asked."""
+    """Servers and requests for the evaluation of a job's float and quantised model."""
 
     datasets: tuple[str, ...]
     float_port: int
     quantised_port: int
     float_name: str
-    """Under which the float model is served, and asked."""
+    """Name of the served float model, also in requests."""
     quantised_name: str
     limit: int | None
     """Maximum number of questions per part of a data set; None for all."""
@@ -46,7 +46,7 @@ class JobEvaluation:
 
 @dataclass(frozen=True)
 class EdgeJob:
-    """One model's way to the chip, as its small YAML description has it; what that leaves out comes from the facts."""
+    """A model's job for the chip, from its small YAML description; defaults come from the facts."""
 
     toolchain: str
     """Id of the facts."""
@@ -64,7 +64,7 @@ class EdgeJob:
     images."""
     language_remap: tuple[int, ...]
     context_tokens: int
-    """Longest sequence that is served while evaluating, and that a model with pictures is compiled for."""
+    """Longest sequence while evaluating, for which a model with images is also compiled."""
     prefill: tuple[int, ...]
     """Lengths of a prompt's pieces that are compiled, rising."""
     kv_cache_tokens: int | None
@@ -88,7 +88,7 @@ class EdgeJob:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Lengths of which programs are made, rising: tokens that follow one by one, and the pieces of a prompt."""
+        """Ascending lengths of the compiled programs: decoding lengths, and chunks of a prompt."""
         return (ONE_BY_ONE, *self.prefill)
 
 
@@ -139,12 +139,12 @@ class FolderName:
     orders: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     """Meanings of those digits; empty if no order has this number."""
     rest: str = ""
-    """A word behind all that the template has."""
+    """A word after all parts of the template."""
 
 
 @dataclass(frozen=True)
 class MadeFile:
-    """A file that is made for a job."""
+    """A file that is generated for a job."""
 
     name: str
     step: str
@@ -167,7 +167,7 @@ class MadeJob:
     """Output of `edge10 make --format json`."""
 
     toolchain: str
-    """Id of the facts; empty: the description does not get so far."""
+    """Id of the facts; empty if the description has no valid one."""
     job: EdgeJob | None
     """None if there are problems and nothing was generated."""
     problems: tuple[JobProblem, ...]

@@ -25,7 +25,7 @@ _WRITTEN, _SAME = styled("written", Tone.GOOD), styled("unchanged", Tone.FAINT)
 
 
 def made_shown(result: MadeJob) -> list[TextBlock]:
-    """Show what was made of a job, its defaults, and what is unknown."""
+    """Show the generated files of a job, its defaults, and unknown facts."""
     if result.job is None:
         lines = [SentenceLines(problem_line(result.description, problem)) for problem in result.problems]
         return [*parted([lines, *_listed("UNKNOWN", result.doubts), [Line("No files made.")]]), BLANK]
@@ -54,7 +54,7 @@ def _listed(name: str, texts: tuple[str, ...] | list[str]) -> Iterator[list[Text
 
 
 def judged(made_issues: Sequence[MadeIssue]) -> list[str]:
-    """Findings of the linters in made files, a line each."""
+    """Issues of the linters in generated files, a line each."""
     return [
         f"{made_issue.file}:{made_issue.issue.line}: {made_issue.issue.message} [{made_issue.issue.rule}]"
         for made_issue in made_issues
@@ -62,7 +62,7 @@ def judged(made_issues: Sequence[MadeIssue]) -> list[str]:
 
 
 def problem_line(description: str, problem: JobProblem) -> str:
-    """A problem of a description in one line: where it is, what it is, what to do."""
+    """A problem of a description in one line: location, problem, action."""
     where = "standard input" if description == "-" else description
     field = f"{problem.field}: " if problem.field else ""
     return visible(f"{where}:{problem.line}: {field}{problem.text}; {problem.do}")

@@ -26,7 +26,7 @@ _ADDRESS = "127.0.0.1"
 _UTILISATION = "0.9"
 """Share of a GPU's memory for a server: each has its own GPUs."""
 _PIXELS = (256 * 28 * 28, 1280 * 28 * 28)
-"""Least and most pixels of a picture, as in the guide's example."""
+"""Minimum and maximum pixels of an image, as in the guide's example."""
 _FRAMES = 10
 """Frames of the video, as in the guide's example."""
 _PROGRAM = "${CONVERTER:-.}"
@@ -185,7 +185,7 @@ def _compile(job: EdgeJob, facts: Toolchain) -> str:
 
 
 def renamings(job: EdgeJob, facts: Toolchain) -> list[tuple[str, str, bool]]:
-    """Pattern of what the compiler writes for each die, the name that it gets, and whether it is copied."""
+    """Pattern of the compiler's files for each die, the new name, and whether it is copied."""
     rows = [
         (file.renamed_from.replace("{die}", str(die)), file.path.replace("{die}", str(die)), file.is_copied)
         for file in facts.trees.get(job.kind, ())
@@ -196,7 +196,7 @@ def renamings(job: EdgeJob, facts: Toolchain) -> list[tuple[str, str, bool]]:
 
 
 def _subfolders(facts: Toolchain) -> list[str]:
-    """Folders that the compiler writes the vision part to, and does not make."""
+    """Folders that the compiler writes the vision part to, but does not create."""
     return sorted({file.renamed_from.rpartition("/")[0] for file in facts.trees.get("vlm", ())} - {""})
 
 
@@ -268,7 +268,7 @@ def _requirements(job: EdgeJob, facts: Toolchain) -> str:
 
 
 def job_text(job: EdgeJob, facts: Toolchain) -> str:
-    """A job as YAML with all defaults; read again it is the same job."""
+    """A job as YAML with all defaults; reading it gives the same job."""
     evaluation, fed = job.evaluation, job.calibration
     is_llm = job.kind == "llm"
     like = None if models.listed(job.model, facts) is not None else job.listed

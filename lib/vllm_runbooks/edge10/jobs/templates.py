@@ -1,4 +1,4 @@
-"""Texts of the files that are made for a job, in `catalog/tables/edge10_scripts.yaml`."""
+"""Texts of the generated files of a job, from `catalog/tables/edge10_scripts.yaml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.core.record_forms import AUTHORED
 
 @dataclass(frozen=True)
 class ScriptTemplate:
-    """Text of a file that is made, with names between `@` where values go."""
+    """Text of a generated file, with names between `@` as placeholders."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 

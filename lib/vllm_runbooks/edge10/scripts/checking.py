@@ -24,7 +24,7 @@ _CONTAINERS = {
     "quantise": "quantise", "convert": "convert", "serve": "evaluate", "evaluate": "evaluate",
     **dict.fromkeys(COMPILE, "compile"),
 }  # fmt: skip
-"""Step of the toolchain whose container a script runs in, by what it does."""
+"""Step of the toolchain whose container a script runs in, by its actions."""
 
 
 def lint_scripts(

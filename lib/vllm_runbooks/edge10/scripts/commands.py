@@ -131,7 +131,7 @@ def hides_gpus(name: str, value: str) -> bool:
 
 
 def _with_passwords(commands: Sequence[ScriptCommand], text: str) -> list[ScriptCommand]:
-    """Commands of a text, those that log in with the password that they show."""
+    """Commands of a text; those that log in with the visible password."""
     marked = []
     before = None
     for command in commands:

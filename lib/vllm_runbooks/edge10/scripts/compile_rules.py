@@ -90,7 +90,7 @@ def _first(done: Mapping[str, list[ScriptEvent]], kind: str, event: ScriptEvent)
 def _preceding(
     event: ScriptEvent, key: str, done: Mapping[str, list[ScriptEvent]], set_before: Sequence[tuple[str, ScriptEvent]]
 ) -> ScriptEvent | None:
-    """Event that a setting should precede and does not."""
+    """First event that lacks a required preceding setting."""
     is_variable, is_device = event.kind == "environ", key == "jit_device"
     is_set = any(name == key and not earlier.excludes(event) for name, earlier in set_before)
     behind = _first(done, "made", event)
@@ -104,7 +104,7 @@ def _preceding(
 
 
 def _is_literal(event: ScriptEvent) -> bool:
-    """Whether the value is written where it is set, and cannot come from the command line."""
+    """Whether the value is a literal, which the command line cannot change."""
     node = event.node
     value = node.args[-1] if isinstance(node, ast.Call) and node.args else getattr(node, "value", None)
     return isinstance(value, ast.Constant)
@@ -212,7 +212,7 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
         names = ", ".join(map(str, outside))
         return Phrase("it names {outside}, and the dies are 0 to {last}", outside=names, last=str(limit - 1))
     if dies is None or dies > len(order) or None in order or not any(order):
-        return ""  # zeros alone may stand for no order
+        return ""  # only zeros may mean no order
     repeated = sorted({str(die) for die in order[:dies] if order[:dies].count(die) > 1})
     beyond = [str(die) for die in order[dies:] if die]
     if not repeated and not beyond:
@@ -370,7 +370,7 @@ def _check_remap(settings: CompileSettings, named: Mapping[str, str]) -> Iterato
     if text is None or len(remaps) != len(modes):
         return
     dies = settings.dies.value if settings.dies else 0
-    # Zeros at the end are left out, or there are as many entries as dies.
+    # Trailing zeros are omitted, or there are as many entries as dies.
     first, second = ({"".join(map(str, part)) for part in (_trimmed(order), order[:dies] or [])} for order in remaps)
     if text not in {vision + language for vision in first for language in second}:
         names = listed([_shown(order) for order in remaps])

@@ -1,4 +1,4 @@
-"""Find out what a script compiles: dies, lengths, context, orders of the dies, the folder that it names."""
+"""Settings of a compile script: dies, lengths, context, orders of the dies, output folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODEL_PARTS = {
 
 
 class NamedNumber(NamedTuple):
-    """Number of a script, and what a message calls it."""
+    """Number in a script, and its name in messages."""
 
     value: int
     name: str
@@ -112,13 +112,13 @@ class CompileSettings:
 
     @cached_property
     def lengths(self) -> list[tuple[ScriptEvent, ScriptValue]]:
-        """Lists of lengths that programs are made of."""
+        """Lists of lengths of compiled programs."""
         built = [(event, value) for event in self.builds if (value := event.argument("seq_len_list")) is not None]
         return [*built, *self.modes("prefill_lens")]
 
     @cached_property
     def folders(self) -> list[ScriptValue]:
-        """Folders that the compiled model goes to."""
+        """Output folders of the compiled model."""
         built = [value for event in self.builds if (value := event.argument("artifacts_path", 1)) is not None]
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 

@@ -1,4 +1,4 @@
-"""Find out which server an evaluation asks, for which model, and how: EvalScope in Python, YAML and commands."""
+"""Requests of an evaluation to a server: EvalScope in Python, YAML and commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SETTING = re.compile(
     r"(?P<value>\"[^\"\n]{0,400}\"|'[^'\n]{0,400}'|[^\s{}\[\],#\"'][^\n{},#]{0,400})?",
     re.MULTILINE,
 )
-"""Setting on a line, also where the file lost its indentation."""
+"""Setting on a line, even if the file lost its indentation."""
 _MARKS = re.compile(
     r"(?:^|[{,])[ \t\"']{0,200}(?:eval_backend|eval_config|api_base|api_url|task_cfg|eval_type)\b", re.MULTILINE
 )
@@ -36,7 +36,7 @@ _MAX_SETTINGS = 5_000
 
 @dataclass(frozen=True)
 class PlacedValue:
-    """Value of a setting, and where it is in the file."""
+    """Value of a setting with its location in the file."""
 
     value: Any
     start: int
@@ -55,7 +55,7 @@ class EvaluationRequest:
 
 
 def split_address(address: str) -> tuple[str | None, int | None]:
-    """Host and port of an address; None where it has none, or is no address."""
+    """Host and port of an address; None for a missing one or an invalid address."""
     with suppress(ValueError):
         parts = urlsplit(address.strip() if "//" in address else f"//{address.strip()}")
         return parts.hostname, parts.port
@@ -84,7 +84,7 @@ def requests_of_settings(source: Excerpt) -> list[EvaluationRequest]:
         key, text = match["key"], (match["value"] or "").rstrip()
         if match["item"] or key in groups[-1] or key == "judge_model_args":
             groups.append({})
-            is_judge = key == "judge_model_args"  # settings of the model that judges answers
+            is_judge = key == "judge_model_args"  # settings of the model that grades answers
         if text and not is_judge and "{{" not in text and "${" not in text:
             start = source.at[match.start("value")]
             groups[-1][key] = PlacedValue(_scalar(text), start, source.at[match.start("value") + len(text) - 1] + 1)
@@ -142,7 +142,7 @@ def _placed(value: ScriptValue | None, program: ScriptProgram) -> PlacedValue | 
 
 
 def request_of_command(command: ScriptCommand) -> EvaluationRequest | None:
-    """Evaluation that a command of EvalScope requests; None if it is none."""
+    """Evaluation that a command of EvalScope requests; None for another command."""
     at = command.index("evalscope")
     if at is None or command.index("eval", start=at + 1) != at + 1:
         return None

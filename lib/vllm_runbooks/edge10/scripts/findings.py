@@ -35,7 +35,7 @@ class CheckedScripts:
     def __init__(
         self, texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, LintRequest]
     ) -> None:
-        """Read the files; `requests` has what the ordinary linter is asked, by name."""
+        """Read the files; `requests` has the requests to the general linter, by name."""
         self.texts, self.knowledge, self.facts, self.requests = dict(texts), knowledge, facts, dict(requests)
         imports = program_rules.known_imports(knowledge.tables)
         files = (
@@ -72,7 +72,7 @@ class CheckedScript:
 
     @cached_property
     def hits(self) -> list[Hit]:
-        """Findings in the order of the text, one of a rule at a place."""
+        """Findings in the order of the text, one per rule and location."""
         hits: dict[tuple[str, int, int], Hit] = {}
         others = (*self._ordinary(), *self._of_toolchain())
         for hit in (*others, *secret_rules.find_logins(self.file)):

@@ -36,7 +36,7 @@ def _limited(numbers: range) -> list[int]:
 
 
 def calculate(kind: ast.operator, left: Any, right: Any) -> Any:
-    """Result of an operator; raises ValueError where it is not computed."""
+    """Result of an operator; raises ValueError if unsupported."""
     if isinstance(kind, ast.Mult):
         for sequence, times in ((left, right), (right, left)):
             if isinstance(sequence, (str, list)) and isinstance(times, int) and len(sequence) * times > MAX_ITEMS:
@@ -47,7 +47,7 @@ def calculate(kind: ast.operator, left: Any, right: Any) -> Any:
 
 
 def join_path(parts: Sequence[str]) -> str:
-    """Path made of parts; one that begins with a slash drops those before it."""
+    """Join the parts of a path; a part that begins with a slash drops those before it."""
     path = ""
     for part in parts:
         path = part if part.startswith("/") or not path else f"{path.rstrip('/')}/{part.removeprefix('./')}"

@@ -1,4 +1,4 @@
-"""Compare the scripts of a page with the trees that it prints of what they leave."""
+"""Compare the scripts of a page with the trees that it prints of their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_LINES = 2_000
 
 
 def find(file: ReadFile, scripts: ScriptSet) -> Iterator[Hit]:
-    """Printed trees that differ from what the script before them compiles."""
+    """Printed trees that differ from the results of the script before them."""
     last: CompileSettings | None = None
     for part in file.parts:
         if part.program is not None and part.has(*COMPILE):

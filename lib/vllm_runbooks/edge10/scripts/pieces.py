@@ -1,4 +1,4 @@
-"""Cut a file into programs, shell commands, settings and printed trees, each with its place."""
+"""Split a file into programs, shell commands, settings and printed trees with their locations."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class FilePiece:
     """"python", "shell", "yaml" or "listing"."""
     text: Excerpt
     is_part: bool = False
-    """Whether it is in a page, where it may continue what is above it."""
+    """Whether it is in a page, where it may continue earlier code."""
     where: str = ""
     """Part of the file, if a line number is not enough."""
     around: frozenset[str] = frozenset()
-    """Words of cells that belong to it and cannot be read: what they bind is unknown."""
+    """Words of unreadable cells that belong to it: the names that they bind are unknown."""
 
 
 def cut_file(text: str, name: str = "") -> list[FilePiece]:

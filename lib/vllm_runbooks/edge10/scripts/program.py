@@ -1,7 +1,8 @@
-"""Read a Python script in the order in which it runs: what it calls, sets and imports, and with which values.
+"""Read a Python script in execution order: its calls, settings and imports, with their values.
 
-Nothing is executed. Functions are followed where they are called, command-line options have their defaults, unknown
-conditions are followed on both sides. Work is bounded, and what cannot be followed is unknown.
+Nothing is executed. Functions are followed where they are called, command-line options have their
+defaults, and both sides of unknown conditions are followed. Work is limited, and unfollowed values
+are unknown.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class ScriptProgram:
             self._follow(text.tree.body, _CallFrame((self.names,)))
             self._follow_uncalled()
         except (_LimitError, RecursionError):
-            pass  # what was followed until then counts
+            pass  # the results so far count
         self.bound = bound | outer
         self.unbound: dict[str, ast.Name] = {}
         """Names of `imports` that nothing binds, each with its first use."""
@@ -215,7 +216,7 @@ class ScriptProgram:
 
     @property
     def _is_certain(self) -> bool:
-        """Whether what is followed is not one side of an unknown condition."""
+        """Whether the current code is not one side of an unknown condition."""
         return len(self._branches) == 1
 
     def _set_items(self, owner: ScriptValue, content: tuple[ScriptValue, ...] | dict[Any, ScriptValue] | None) -> None:
@@ -325,7 +326,7 @@ class ScriptProgram:
         return self._follow(node.body if truth else node.orelse, frame)
 
     def _follow_branches(self, bodies: Sequence[Sequence[ast.stmt]], frame: _CallFrame) -> str | None:
-        """Follow bodies of which one runs; the names that one of them binds are unknown then."""
+        """Follow alternative bodies; names that one of them binds become unknown."""
         self._conditions += 1
         number = self._conditions
         signals = [self._follow_aside(body, frame, (number, side)) for side, body in enumerate(bodies)]

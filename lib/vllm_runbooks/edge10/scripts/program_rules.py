@@ -18,7 +18,7 @@ from vllm_runbooks.lint.hits import Hit
 _NAMES = "edge10.name-not-imported"
 _STATEMENT = re.compile(r"(?:from (?P<module>[\w.]+) )?import (?P<name>[\w.]+)(?: as (?P<alias>\w+))?")
 _ONE_WORD = frozenset(f"builtins.{name}" for name in ("int", "float", "str", "list", "tuple", "bool"))
-"""Types that make one item, or letters, of a word of the command line."""
+"""Types that convert a word of the command line to one item, or to letters."""
 _GPU_TO_CPU = re.compile(
     r"(?:\b(?:if|when|on|with|have|has|having|using|use|uses|for)\b|如果|若|使用|有|用|在)[^\n.;。；]{0,40}?"
     r"(?<![\"'(=.:])(?P<word>gpus?|cuda)(?![a-z])(?P<rest>[^\n;。；]{0,200}?"
@@ -40,7 +40,7 @@ def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
 
 
 def known_imports(tables: Tables) -> dict[str, str]:
-    """Dotted names of what programs forget to import, by name."""
+    """Dotted names of frequently forgotten imports, by name."""
     imports = {}
     for name, statement in tables.get(_NAMES, {}).get("names", {}).items():
         match = _STATEMENT.fullmatch(statement)
@@ -56,7 +56,7 @@ def _find_unbound(part: FilePart, program: ScriptProgram, statements: Mapping[st
 
 
 def _find_list_options(part: FilePart, program: ScriptProgram, needed: int) -> Iterator[Hit]:
-    """Options whose default is a list, and that accept one word."""
+    """Options with a list as default that accept a single word."""
     for option in program.options:
         if program.items(option.default) is None or not _accepts_one_word(option, program):
             continue

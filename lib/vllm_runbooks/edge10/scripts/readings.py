@@ -35,7 +35,7 @@ _DEFAULT_PORT = 8000
 
 @dataclass(frozen=True)
 class FilePart:
-    """Piece of a file, with what it does."""
+    """Piece of a file, with its actions."""
 
     piece: FilePiece
     file: str
@@ -212,7 +212,7 @@ def _normalized(text: str | None) -> str | None:
 
 
 def read_file(name: str, text: str, judged: LintedText, facts: Toolchain, imports: Mapping[str, str]) -> ReadFile:
-    """Read a file; `imports` has dotted names of what some names mean where a program forgets to import them."""
+    """Read a file; `imports` has the dotted names of frequently forgotten imports."""
     parts: list[FilePart] = []
     bound: frozenset[str] = frozenset()
     for piece in cut_file(text, name):
@@ -313,7 +313,7 @@ def _first_of_each(steps: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], .
 
 
 def find_requirements(command: ScriptCommand) -> int | None:
-    """Index of the first word behind `pip install` or the like; None if nothing is installed."""
+    """Index of the first word after `pip install` or similar; None if nothing is installed."""
     at = command.index(*_INSTALLERS)
     install = None if at is None else command.index("install", start=at + 1)
     return None if install is None else install + 1

@@ -9,7 +9,7 @@ from vllm_runbooks.lint.records import Linted
 
 @dataclass(frozen=True)
 class ScriptStep:
-    """Step of the toolchain that a script does."""
+    """Step of the toolchain in a script."""
 
     file: str
     step: str

@@ -51,7 +51,7 @@ def unknown(checked: Mapping[str, LintedScripts]) -> list[str]:
 
 
 def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
-    """Show an issue a paragraph, then what each file does, and the count."""
+    """Show issues as paragraphs, then the actions of each file, and the count."""
     blocks: list[TextBlock] = []
     whole = merged(checked)
     say = Wording(whole.lang)

@@ -33,7 +33,7 @@ def find_passwords(part: FilePart) -> Iterator[Hit]:
 
 
 def shown_passwords(file: ReadFile) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
-    """Passwords of logins that a file shows, each with where it is."""
+    """Visible passwords of logins in a file, each with its location."""
     for secret, _ in _login_secrets(file.text):
         yield secret_places.value_of(file.text[secret.start : secret.end]), ((secret.start, secret.end),)
     for part in file.parts:
@@ -57,7 +57,7 @@ def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
 
 
 def find_logins(file: ReadFile) -> Iterator[Hit]:
-    """Logins in a file of any kind whose password no command of the file shows."""
+    """Logins in a file of any kind without a visible password in a command."""
     text = file.text
     reported = {command.password.value for part in file.parts for command in part.commands if command.password}
     for secret, login in _login_secrets(text):
@@ -85,7 +85,7 @@ def _login_secrets(text: str) -> Iterator[tuple[Secret, re.Match[str]]]:
 
 
 def _is_of_login(text: str, login: re.Match[str], secret: Secret) -> bool:
-    """Whether a secret is a login's: on the same line, a continued one, or in the document behind it."""
+    """Whether a secret is a login's: on the same or a continued line, or in its here-document."""
     first, last = min(login.start(), secret.begin), max(login.end(), secret.start)
     if last - first > _MAX_LOGIN:
         return False

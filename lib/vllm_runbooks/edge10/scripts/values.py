@@ -1,4 +1,4 @@
-"""Values of expressions in a script, and what the script does with them."""
+"""Values of expressions in a script, and their uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOLE = "\x00"
 
 
 MISSING: Any = object()
-"""Returned in place of a Python value that is unknown."""
+"""Placeholder for an unknown Python value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,14 @@ class CallArguments:
 
 @dataclass(frozen=True, eq=False)
 class ScriptEvent:
-    """Something that a script does."""
+    """An action of a script."""
 
     kind: str
     """"call", "assign" (to an attribute of an import), "environ" (sets a variable), "import" or "parse" (reads the
     command line)."""
     name: str
-    """Dotted name of what is called, assigned to or imported; a method of an unknown value begins with a dot."""
+    """Dotted name of the called, assigned or imported object; a method of an unknown value begins
+    with a dot."""
     node: ast.AST
     branches: tuple[tuple[int, int], ...] = ()
     """Conditions that it depends on: number of the condition, and side."""

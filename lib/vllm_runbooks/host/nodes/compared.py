@@ -28,7 +28,7 @@ _OWN = (
 _SILENT = ("VLLM_LOGGING", "VLLM_CONFIGURE_LOGGING", "NCCL_DEBUG", "RAY_DEDUP", "RAY_COLOR")
 """Prefixes of variables that only change the output."""
 _BINDING = ("VLLM_", "NCCL_", "GLOO_", "TP_", "UCX_", "TORCH_", "RAY_")
-"""How variables begin that the ranks have to agree on."""
+"""Prefixes of variables that must be equal on all ranks."""
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class NodeConnection:
 
 
 class RankState(StrEnum):
-    """How a rank of a collective ended."""
+    """Result of a rank of a collective."""
 
     DONE = "done"
     FAILED = "failed"

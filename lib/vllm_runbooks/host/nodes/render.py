@@ -217,7 +217,7 @@ def _ports(cluster: CheckedCluster) -> str:
     return f"ports: {', '.join(list(uses)[:8])}{many if len(cluster.nodes) > _MOST else ''}"
 
 
-# ---- what differs, and what it means
+# ---- differences and their meaning
 
 _DIFFERENCES = ("fact", "values, with their nodes", "matters")
 

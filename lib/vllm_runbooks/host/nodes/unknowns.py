@@ -10,7 +10,7 @@ from vllm_runbooks.host.nodes.view import ClusterRuleContext
 from vllm_runbooks.host.records import SHARED
 
 ABSENT_RANK = "was not there"
-"""How the reason ends of a rank that waited for another."""
+"""Suffix of the reason of a rank that waited for another."""
 _WITH_TORCH = "name the Python that vLLM runs with (--python)"
 _NEEDS: Sequence[tuple[str, Callable[[ClusterRuleContext, NodeFacts], bool]]] = (
     ("the environment", lambda _, node: node.environment is None),

@@ -204,7 +204,7 @@ _COMMAND = "command"
 
 
 def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
-    """Return texts by name, and whether they are a command: words of which the first is no file."""
+    """Return texts by name, and whether they are a command: the first word is not a file."""
     from vllm_runbooks.reading import sources
 
     if not files:
@@ -234,7 +234,7 @@ _MAX_BYTES = 1_000_000
 
 
 def scripts_in(name: str) -> Iterator[str]:
-    """The scripts in a folder and those below it; a name that is no folder itself."""
+    """Scripts in a folder and its subfolders; a name that is not a folder is returned itself."""
     if name == "-" or not Path(name).is_dir():
         yield name
         return
@@ -288,7 +288,7 @@ def folder_of(name: str) -> Path | None:
 def _show_fixed(
     text: str, linted: Linted, options: dict[str, Any], out: Path | None, *, form: str, settings: LintSettings
 ) -> None:
-    """Print the corrected text; what it leaves unfixed goes to standard error."""
+    """Print the corrected text; remaining issues go to standard error."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.lint import checking, knowledge

@@ -22,9 +22,10 @@ _PROGRAM = Path(__file__).with_name("ask_parser.py")
 def ask(
     python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool = False
 ) -> list[ParserVerdict]:
-    """Ask another Python's vLLM for its verdict on commands: the words after `vllm serve` or the module.
+    """Validate commands, the words after `vllm serve` or the module, with another Python's vLLM.
 
-    Nothing is served; with `is_config_checked` the model's configuration is read too, without running its code.
+    Nothing is served; with `is_config_checked` the model's configuration is read too, without
+    running its code.
     """
     request = {"entry": entry, "commands": [list(words) for words in commands], "check_config": is_config_checked}
     try:
@@ -35,7 +36,7 @@ def ask(
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            # Nothing is sent anywhere for having asked.
+            # Disable usage statistics.
             env={**os.environ, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},
             start_new_session=True,
         )
@@ -62,7 +63,7 @@ def ask(
 
 def _end(process: subprocess.Popen[str]) -> None:
     if process.returncode is None:
-        # Not waited for yet: its number is its own still.
+        # Not waited for yet, so its process id is still valid.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,15 +1,20 @@
-"""Ask the vLLM installed beside this Python for its verdict on commands; a stand-alone program, never imported.
+"""Validate commands with the vLLM of this Python; a stand-alone program, never imported.
 
-PYTHON ask_parser.py < request.json > verdicts.json
-Request: {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}.
-Answer: {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [{"stage": S, "error": null | "TypeError", "says": "the
-message"}, ...]}, where S is null (accepted), "parse", "validate" (the checks of `vllm serve`) or "config" (the
-engine's configuration, only with check_config). Code of a model's repository or named by the command is never run:
-then the stage is null and the message begins with "not checked".
+    PYTHON ask_parser.py < request.json > verdicts.json
+
+Request: {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...],
+"check_config": false}.
+
+Answer: {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [{"stage": S, "error": null |
+"TypeError", "says": "the message"}, ...]}, where S is null (accepted), "parse", "validate" (the
+checks of `vllm serve`) or "config" (the engine's configuration, only with check_config). Code of a
+model's repository or named by the command is never run: then the stage is null and the message
+begins with "not checked".
+
 Exit status: 0 with verdicts, 2 for an invalid request, 3 if vLLM can't be imported.
 """
 
-# ruff: noqa: T201 - a program of its own speaks by printing
+# ruff: noqa: T201 - a stand-alone program prints its output
 from __future__ import annotations
 
 import contextlib
@@ -153,7 +158,7 @@ def main() -> int:
     # A program's own folder is searched first: its modules must not shadow others of the same name.
     folder = Path(__file__).resolve().parent
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != folder]
-    # vLLM and its libraries print where they like: the answer alone goes to the real standard output.
+    # vLLM and its libraries print to standard output: only the answer goes to the real one.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try:

@@ -53,7 +53,7 @@ _COMMAND = 72
 DEPLOY = "--deploy"
 """The option that writes the files of all servers."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
-"""How reasons begin that belong to the answer."""
+"""Prefixes of reasons that belong to the answer."""
 _FOUND = {
     Find.CONTEXT: "Longest context",
     Find.CONCURRENCY: "Concurrent requests",
@@ -137,7 +137,7 @@ def _context(plan: Plan | None) -> Iterator[str]:
         yield f"context {length:,}"
 
 
-# ---- the answer in words
+# ---- the answer as text
 
 
 def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> Plan | None:

@@ -251,7 +251,7 @@ class _Parser:
         self._take_over(rewritten)
         self._match(rewritten.tokens)
         if self.is_helped:
-            # The parser prints its help at once, but reports unknown arguments only at the end.
+            # The parser prints its help immediately, but reports unknown arguments only at the end.
             self.problems = [fault for fault in self.problems if fault.kind not in ("unknown", "extra-positional")]
         else:
             self._check()

@@ -348,7 +348,7 @@ class ParsedWords:
         if dest in {"model", "model_tag"}:
             groups += [(index, index + 1) for index, role in enumerate(roles) if role.kind == "model"]
             if self.entry == "serve" and self.words and self.words[0] is None:
-                groups.append((0, 1))  # an unknown first word stands where the model does
+                groups.append((0, 1))  # an unknown first word is in the model's place
         return sorted(set(groups))
 
     def written(self, dest: str, value: Any) -> list[str]:

@@ -45,7 +45,7 @@ def edits(
     page: LaunchFile, launch: WrittenLaunch, changes: Sequence[Edit], release: ReleaseData
 ) -> tuple[Replacement, ...]:
     """Return replacements that edit one launch of the page; empty unless the result is certain."""
-    for is_compact in (False, True):  # compact JSON fits where `: ` or quotes would break the syntax
+    for is_compact in (False, True):  # compact JSON avoids `: ` and quotes
         replacements: list[Replacement] = []
         try:
             for change in changes:

@@ -23,7 +23,7 @@ class ExecutorChoice(NamedTuple):
 
 
 class Joining(NamedTuple):
-    """How the hosts of a server are joined."""
+    """Method that joins the hosts of a server."""
 
     by: str
     """"" on one host, "nnodes" by the release's own options, else "ray"."""

@@ -27,7 +27,7 @@ from vllm_runbooks.reading.documents import gpus
 
 FIRST_PORT = 8000
 _LAST_PORT = 65535
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
 _PLACED = frozenset({

@@ -55,7 +55,7 @@ _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """Content that makes a block worth parsing."""
-_MAX_WITHIN = 4  # how deep code may stand within a word of a script within code
+_MAX_WITHIN = 4  # depth of code within a word of a script within code
 _MAX_NESTED = 60  # levels of JSON
 _MAX_CALLS = 100  # calls that are looked for in code that does not parse as a whole
 _MAX_CALL = 8000  # characters of a call in code that does not parse as a whole
@@ -237,7 +237,7 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
     for body, target, is_literal in heredocs(source):
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
-        if inner == "page" or is_run:  # what a shell is handed (`bash <<EOF`) is read with the script
+        if inner == "page" or is_run:  # a shell's input (`bash <<EOF`) is read with the script
             continue
         is_guess = inner == "shell" and not formats.is_named(target) and not body.text.startswith("#!")
         if is_guess and formats.has_suffix(target):

@@ -18,7 +18,7 @@ _CALLED = re.compile(r"^[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:vllm\.)?(?:LLM|EngineArgs|
 _MANIFEST = re.compile(r"^(?:services|apiVersion|kind|containers|x-[\w-]+):", re.MULTILINE)
 _CONTAINER = re.compile(r"^(?:[ \t]+|- )?(?:image|command|args|environment|entrypoint):(?:[ \t]|\r?$)", re.MULTILINE)
 _YAML_LINE = re.compile(r"(?:- )?[\"']?[\w./-]{1,100}[\"']?:(?:[ \t]|\r?\Z)|-(?:[ \t]|\Z)|---|%YAML|[\[{]")
-"""How a YAML file's first line with something on it begins."""
+"""Beginning of a YAML file's first non-empty line."""
 _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([A-Za-z_]\w{0,60})")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")

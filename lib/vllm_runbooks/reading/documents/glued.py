@@ -23,7 +23,7 @@ _HEAD = re.compile(
 )
 _MODEL_AND_OPTION = re.compile(rf"[ \t]{{0,8}}{_MODEL}[\w.-]{{0,96}}[ \t\\]{{0,8}}--[a-z]")
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]{1,80}=[^\s\"'`;|&]{1,200}", re.ASCII)
-_MAX_BEFORE = 400  # characters in front of a command in which such variables are looked for
+_MAX_BEFORE = 400  # characters before a command that are searched for such variables
 _GLUE = re.compile(r"[^\s=(\[{,\"'][\"']--[a-z]|(?<![\w.-])\d[\d.]{0,20}--[a-z]|\\[ \t]{0,8}-{1,2}[a-z]|\d-e [A-Z]")
 _RUN_IN = re.compile(r"(?<=[\w.])(?<!models)--([a-z][a-z0-9-]{1,60})(?=[ \t=]|\\?$)")
 """Possible option whose preceding blank is missing."""
@@ -68,7 +68,7 @@ def _settings(source: Excerpt, start: int) -> list[Setting]:
 
 
 def _regions(text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """How each command begins and where, at most, it ends."""
+    """Beginning of each command, and the latest end."""
     heads = list(_HEAD.finditer(text))
     if heads and not programs.may_start(text):
         heads = [head for head in heads if _is_apart(text, head.start())]

@@ -451,7 +451,7 @@ def _interpolate(
             if not operator:
                 return index
             if operator[0] in {":-", "-"}:
-                made.append(("", text.at[index]))  # start of the word, whose characters are added later
+                made.append(("", text.at[index]))  # start of the word; its characters follow
                 inner = _interpolate(text, name.end() + len(operator[0]), stop, made, reasons, depth=depth + 1)
                 bad = bad if inner is None else inner
                 made.append(("", text.at[stop]))  # and ends here

@@ -36,7 +36,7 @@ def assign_node(
     shell: Shell, node: syntax.AssignmentNode, *, is_listed: bool = False, exports: bool = False, is_map: bool = False,
     is_integer: bool = False, value: Value | None = None,
 ) -> None:  # fmt: skip
-    """Make an assignment as written; `value` is what its right side is, where that has been expanded."""
+    """Make an assignment as written; `value` is its expanded right side, if available."""
     node = node._replace(name=variables.resolved_name(shell, node.name))
     if shell.variable(node.name).is_readonly:
         raise variables.refusal(shell)

@@ -243,7 +243,7 @@ def run(
 
 
 def _summary(parameters: dict[str, Any]) -> list[TextBlock]:
-    """The summary of the log that a runbook was given; empty for other evidence."""
+    """Summary of the log of a runbook; empty for other evidence."""
     from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.diagnosis.render.summaries import summarize
@@ -374,7 +374,10 @@ def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterato
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[RunbookRequest]:
-    """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
+    """Pair runbooks with their cases, and cases without runbooks with None.
+
+    Broken ones become rejected runs.
+    """
     from vllm_runbooks.catalog.folders import cases_dir
     from vllm_runbooks.runbooks.case_files import load_case
     from vllm_runbooks.runbooks.suite import RunbookRequest
@@ -389,7 +392,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         raise InputError(f"{runbooks}: contains no runbook; use a folder with .ipynb files")
     ids = {*by_id, *bad}
     shelf = cases_dir(cases)
-    # A case's own folder is taken for its parent: that is where somebody has just recorded one.
+    # A case's own folder is replaced by its parent, where a user has just recorded it.
     folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
     if not folders:
         raise InputError(f"{cases or shelf}: contains no recorded case; use a case's folder, or a folder of cases")
@@ -502,7 +505,7 @@ def _execute(
     except InputError:
         raise
     except RunbooksError as error:
-        # The request was good, its results could not be kept: that is status 1, not 2.
+        # The request was valid, but its results could not be stored: the status is 1, not 2.
         output.say(str(error))
         raise click.exceptions.Exit(1) from None
 
@@ -524,7 +527,7 @@ def _progress(total: int) -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    # One line at any width: what runs is cut where there is no room for it.
+    # One line at any width: the list of current runs is truncated if necessary.
     running_column = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
     columns = (
         MofNCompleteColumn(),

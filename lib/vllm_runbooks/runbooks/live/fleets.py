@@ -154,7 +154,7 @@ def placed(launch: ServedLaunch, cards: starting.GpuReadings, copies: int) -> li
         if len(gpus) < copies * per_copy:
             raise InputError(f"{copies} x {per_copy} GPUs needed, but this host has {len(gpus)} available")
         numbers = [f"{card.index}" for card in gpus]
-        # Their numbers are the driver's; without this CUDA counts the fastest first.
+        # The indices are the driver's; by default CUDA counts the fastest first.
         order = Edit("env", "CUDA_DEVICE_ORDER", "PCI_BUS_ID")
         return [
             (order, Edit("env", "CUDA_VISIBLE_DEVICES", ",".join(numbers[at : at + per_copy])))
@@ -227,7 +227,7 @@ def _frame(folder: Path) -> str:
     if os.geteuid() == 0:
         import pwd  # not on every system
 
-        user = f"user {pwd.getpwuid(0).pw_name};\n"  # its workers could not enter the folder otherwise
+        user = f"user {pwd.getpwuid(0).pw_name};\n"  # otherwise its workers cannot enter the folder
     temporary = "".join(
         f'    {kind}_temp_path "{name}/{kind}";\n' for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )

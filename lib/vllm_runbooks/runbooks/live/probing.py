@@ -78,7 +78,7 @@ def probe(
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
             raise InputError(f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds")
-    # Its counts are read where there is no load as well: who gives one that is none meant something by it.
+    # Its counts are checked without a load as well: invalid ones are a mistake of the caller.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
     # Report unreadable input before the server is queried.
@@ -116,7 +116,7 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
     key = (value or "").strip()
     if name and not key:
         how = "is not set in the environment" if value is None else "is empty"
-        # Without a colon behind the name, which would make a secret of what follows.
+        # Without a colon after the name, which would make the following text a secret.
         raise InputError(f"the variable {name} {how}; set it to the key, or remove the option")
     if not key:
         return target, ""

@@ -1,4 +1,4 @@
-"""Supervised launches at the same time."""
+"""Concurrent supervised launches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Servers:
         return False
 
     def end(self, say: Say) -> list[Guarded]:
-        """End all; raise what one of them raised."""
+        """Stop all; raises the exception of one of them."""
         self._is_cancelled = not all(self._ready)
         self._done.set()
         for thread in self._threads:
@@ -77,7 +77,7 @@ class Servers:
         launches = [
             launch or self._not_ended(request) for launch, request in zip(self._found, self._requests, strict=True)
         ]
-        # The processor time of this process is that of all the guards in it, and of what else it has done.
+        # The CPU time of this process includes all supervisors in it, and other work.
         return [replace(launch, cpu_s=None) for launch in launches]
 
     @staticmethod

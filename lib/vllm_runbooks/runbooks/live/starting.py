@@ -54,7 +54,7 @@ def start(
     ready_within_s: float = READY_S,
     say: Say = print,
 ) -> Guarded:
-    """Launch the command's server under supervision, see whether it becomes ready, and end it.
+    """Launch the command's server under supervision, check whether it becomes ready, and stop it.
 
     Args:
         command: A command as typed, or a script.
@@ -65,9 +65,8 @@ def start(
         memory: A recorded series of GPU memory instead of the driver's readings.
         load: Load for the ready server.
         folder: Folder for log, report and case; by default the run's, or one of all launches.
-        ready_within_s: Time limit to become ready.
+        ready_within_s: Timeout to become ready.
         say: Reports a line of the supervisor.
-
     """
     options = LaunchOptions(step, gpus, folder, ready_within_s, memory, load)
     launch, change = subject(command, vllm), None
@@ -90,8 +89,7 @@ def apply(
 ) -> Guarded | None:
     """Launch the command with the first checked remedy; None if there is none.
 
-    If the cause lies outside of the launch, the same command is launched again.
-
+    If the cause is outside the launch, the same command is launched again.
     """
     launch = subject(command, vllm)
     change = retries.again(answer) or retries.first_possible(answer, answer.remedies, launch, say)
@@ -112,7 +110,7 @@ class LaunchOptions(NamedTuple):
 
 
 def done(launch: ServedLaunch, options: LaunchOptions, change: LaunchChange | None, say: Say) -> Guarded:
-    """Do the step of a launch, or return what it left."""
+    """Run the step of a launch, or return its stored result."""
     if options.load is not None:
         check_load(launch)
     return steps.do(
@@ -183,7 +181,7 @@ def place_of(step: str, folder: str) -> Path:
 
 @cache
 def cards_of(memory: str) -> GpuReadings:
-    """The recorded series, else this host's driver; a series goes on from launch to launch."""
+    """The recorded series, else this host's driver; a series continues from launch to launch."""
     return GpuReadings(*gpu_memory.source_of(memory.strip()))
 
 
@@ -192,14 +190,14 @@ def subject(command: str, vllm: str) -> ServedLaunch:
 
 
 def _words(command: str) -> list[str]:
-    """The command's words; a script's name alone is run by bash."""
+    """Words of the command; a script's name alone is run by bash."""
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise InputError(f"serve: {error}; write the command as in a shell") from None
     if not words:
         raise InputError("serve: is empty; with live, set it to the command that launches the server")
-    # As a shell would; what it makes of quotes, pipes and the like is for a script.
+    # Like a shell; commands with quotes, pipes and the like need a script.
     words = [os.path.expandvars(os.path.expanduser(word)) for word in words]  # noqa: PTH111 - "~" may be unknown
     return words if len(words) != 1 else ["bash", words[0]]
 
@@ -231,7 +229,7 @@ def edits_of(launch: ServedLaunch, setting: str) -> tuple[Edit, ...]:
 
 
 def evidence(*started: Guarded | None) -> Evidence:
-    """Logs of the last tries with the first command; for a launch that was not made, its checks."""
+    """Logs of the last attempts with the first command; for a missing launch, its checks."""
     first, *others = [_evidence(item) for item in started if item is not None]
     documents = [*first.documents]
     for number, other in enumerate(others, 2):

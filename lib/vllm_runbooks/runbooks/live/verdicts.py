@@ -48,7 +48,7 @@ def pair_verdict(
 def split_verdict(
     alone: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Sequence[Printed]] = ()
 ) -> RunbookVerdict:
-    """The verdict on a split: copies that share a load, one server over as many GPUs, log lines that show it."""
+    """Verdict on a split: copies with a shared load, one server over as many GPUs, log lines."""
     wrong = next(_wrong_in_split(copies, split, lines), None)
     if wrong is not None:
         return RunbookVerdict(Verdict.FAIL, wrong, None, None, None, ())
