@@ -99,7 +99,7 @@ def test_a_host_names_the_gpu_for_the_next_launch() -> None:
     assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · synthetic example\n\n! GPU 0: ")
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in text
     assert "  GPU  in use    use" in text
-    assert "Details of GPU 2, 5-7 are unknown." in text
+    assert "Details of GPUs 2, 5-7 are unknown." in text
 
 
 def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:

@@ -155,8 +155,8 @@ def test_a_cause_in_another_log_is_not_confirmed_here() -> None:
     """It has a question mark, and the next step is the other log."""
     lines = shown(diagnosing.diagnose(sources.load_files([str(LOGS / "engine-killed-0.16.log")])))
 
-    assert lines[2].startswith("? The cause is not in this log. Closest to it: ")
-    assert any(line.startswith("  Next  Look for ") for line in lines)
+    assert lines[2].startswith("? The cause is not in this log. Closest match: ")
+    assert any(line.startswith("  Next  In the ") for line in lines)
 
 
 def test_a_chosen_launch_is_named_and_described(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -423,7 +423,7 @@ def test_no_key_is_kept(host: Host) -> None:
 STOPS = [
     ("quantise: calibrates", "quantise"),
     pytest.param("ready after", "evaluate", marks=pytest.mark.slow),
-    pytest.param("evaluate float: 40 %", "evaluate", marks=pytest.mark.slow),
+    pytest.param("evaluate float: 40%", "evaluate", marks=pytest.mark.slow),
 ]
 """The message when a signal arrives, and the program that runs then."""
 

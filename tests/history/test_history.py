@@ -836,8 +836,8 @@ def test_two_releases_differ_in_their_defaults(capsys: pytest.CaptureFixture[str
     head, _, rest = out.partition("\n\n")
     assert head.startswith("DIFFERS  1 result differs · ")
     assert rest.startswith(f"a: {first}, a supervised launch of Qwen/Qwen3-8B, started ")
-    inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2 %)"), out.index("Results")
-    assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0 %)")
+    inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2%)"), out.index("Results")
+    assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0%)")
     assert "the default has changed: vLLM uses" in out
     same = compared(capsys, first[:8], first)
     assert (same[0], same[1].splitlines()[0]) == (
@@ -854,7 +854,7 @@ def test_an_option_in_only_one_command_is_listed(capsys: pytest.CaptureFixture[s
     _, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
 
     assert (
-        "options.gpu_memory_utilization: 0.8 -> 0.92 (+0.12, +15.0 %)\n    the second is its release's default" in out
+        "options.gpu_memory_utilization: 0.8 -> 0.92 (+0.12, +15.0%)\n    the second is its release's default" in out
     )
 
 
@@ -869,7 +869,7 @@ def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.Capt
     status, out = compared(capsys, names[0], names[1])
     assert status == 1
     assert "\n  vllm: 0.32.0 -> 0.16.0\n" in out
-    assert "\n  defaults.gpu_memory_utilization: 0.92 -> 0.9 (-0.02, -2.2 %)\n" in out
+    assert "\n  defaults.gpu_memory_utilization: 0.92 -> 0.9 (-0.02, -2.2%)\n" in out
     assert "\n  finding gained: oom.multimodal_encoder\n" in out
     assert "\n  finding lost: oom.multimodal_encoder\n" in compared(capsys, names[1], names[0])[1]
     assert compared(capsys, names[0], names[0])[0] == 0
@@ -898,7 +898,7 @@ def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> N
 
     status, out = compared(capsys, "everything~2", "everything~1")
     assert status == 0
-    assert "seconds: 1.0 -> 2.0 (+1, +100.0 %)" in out
+    assert "seconds: 1.0 -> 2.0 (+1, +100.0%)" in out
     assert compared(capsys, "everything~1", "everything")[0] == 1
 
 

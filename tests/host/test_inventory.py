@@ -327,7 +327,7 @@ def test_a_process_has_the_same_name_everywhere(process: GpuProcess, said: str) 
 
     assert process.says == said
     assert said in render.inventories.host(found).plain
-    assert any(f"in use by {said}:" in one.text for one in found.findings)
+    assert any(f"in use by {said}; if" in one.text for one in found.findings)
     assert found.recommendation is not None
     assert found.recommendation.reason.endswith(f"shared with {said}")
 
@@ -634,7 +634,7 @@ def test_unknown_facts_are_listed_and_have_no_finding() -> None:
     assert {"compute capability", "memory in use", "processes"} <= {one.fact for one in found.unknown}
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
     shown = " ".join(render.inventories.text(found).split())
-    assert "GPU 3, 5: compute capability" in shown
+    assert "GPUs 3, 5: compute capability" in shown
     assert "host and GPU links: CUDA version of the driver" in shown
 
 
@@ -909,7 +909,7 @@ def test_findings_that_differ_only_in_figures_are_one() -> None:
     [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
 
     assert taken.gpus == (0, 1, 3)
-    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by others:")
+    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by others;")
     assert render.inventories.text(found).count("inventory --watch before the launch") == 1
 
 
@@ -941,7 +941,7 @@ def test_the_case_of_a_snapshot_names_its_gpus(capsys: pytest.CaptureFixture[str
             1,
             "other processes allocated memory",
         ),
-        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99 % used by other processes"),
+        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99% used by other processes"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
         ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),
         ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its used memory is unknown"),
@@ -1258,7 +1258,7 @@ def test_the_recommended_gpu_is_a_step() -> None:
     step, here_step = render.inventories.recommended(shared, snapshot="x"), render.inventories.recommended(shared)
 
     assert step is not None
-    assert step.fact == "Use GPU 4: 79.2 GiB free, 0 % busy (recorded host `x`)."
+    assert step.fact == "Use GPU 4: 79.2 GiB free, 0% busy (recorded host `x`)."
     assert step.so == "2 of 8 GPUs are suitable; too little data on 4."
     assert step.command == "vllm-runbooks inventory --watch"
     assert here_step is not None

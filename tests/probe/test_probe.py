@@ -1244,7 +1244,7 @@ def test_the_steps_of_a_degraded_server_are_proof_fix_and_verification() -> None
         "The KV cache is too small",
         "More requests arrive than the server can process",
     ]
-    assert "preemptions 1.94 per second" in problems[0].fact
+    assert "preemptions: 1.94 per second" in problems[0].fact
     assert problems[0].do
     assert fixes[0].do == "Let vLLM size the KV cache (`remove --num-gpu-blocks-override`). Cost: more GPU memory."
     assert fixes[1].do.startswith("Or: Run fewer concurrent requests (`--max-num-seqs 1`). Cost: requests wait in the")

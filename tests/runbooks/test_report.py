@@ -109,7 +109,7 @@ def test_a_run_has_its_diagnosis_and_its_check() -> None:
     for text in (
         "startup-triage",
         "single-gpu-oom",
-        "the launch failed",
+        "confirmed · failed",
         "KV cache cannot hold one request",
         "●●● confirmed",
         "memory.kv_cache",

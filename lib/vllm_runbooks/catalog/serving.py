@@ -189,7 +189,7 @@ TOLD: Mapping[str, str] = {
     "served": "the served names",
     "in_flight": "most running and waiting requests in a sample",
     "half_running": "half of the most running requests in a sample",
-    "kv_has_room": "known if no sample has 90 % of the KV cache in use",
+    "kv_has_room": "known if no sample has 90% of the KV cache in use",
     "on_gpu": "known if the release is not a CPU build",
     "cache_not_fp8": "known if the server reports that the KV cache uses the model's dtype",
     "gpu_memory_utilization": "as the server reports it",

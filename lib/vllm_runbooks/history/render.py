@@ -271,7 +271,7 @@ def difference(comparison: EntryDifferences) -> RenderedView:
 def _by(differing: Differing) -> str:
     if differing.change is None:
         return ""
-    return f"{differing.change:+,.4g}" + ("" if differing.percent is None else f", {differing.percent:+.1f} %")
+    return f"{differing.change:+,.4g}" + ("" if differing.percent is None else f", {differing.percent:+.1f}%")
 
 
 def _number(value: float | None) -> str:

@@ -31,14 +31,15 @@ def faint_table(head: Sequence[str], rows: Sequence[Sequence[Words]]) -> Table:
     return Table([styled(name, Tone.FAINT) for name in head], rows)
 
 
-def listed_numbers(numbers: Sequence[int]) -> str:
-    """Numbers of GPUs, three and more in a row by the first and the last."""
+def named_gpus(numbers: Sequence[int]) -> str:
+    """GPUs by number, as in "GPU 3" or "GPUs 1, 3-7": three and more in a row by the first and the last."""
     runs: list[list[int]] = []
     for number in numbers:
         if not runs or number != runs[-1][-1] + 1:
             runs.append([])
         runs[-1].append(number)
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    listed = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    return f"GPU{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
@@ -46,7 +47,7 @@ def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
     blocks: list[TextBlock] = []
     for finding in findings:
         severity = styled(finding.severity.value, SEVERITIES[finding.severity])
-        gpus = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else ""
+        gpus = f"{named_gpus(finding.gpus)}: " if finding.gpus else ""
         blocks.append(bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f": {gpus}{visible(finding.text)}"))
         for word, text in (("so:", finding.effect), ("do:", finding.do)):
             if text:
@@ -83,7 +84,7 @@ def finding_statements(findings: Sequence[RuleFinding]) -> tuple[Statement, ...]
     statements: list[Statement] = []
     for number, finding in enumerate(findings[:_MOST_STATEMENTS]):
         is_fatal = finding.severity is Severity.FATAL
-        where = f"GPU {listed_numbers(finding.gpus)}: " if finding.gpus else f"{finding.path}: " if finding.path else ""
+        where = f"{named_gpus(finding.gpus)}: " if finding.gpus else f"{finding.path}: " if finding.path else ""
         is_explained = number < _MOST_EXPLAINED
         most = _MOST_EFFECT if len(findings) == 1 else _MOST_OF_SEVERAL
         effect = first_clauses(finding.effect, most) if is_explained else ""

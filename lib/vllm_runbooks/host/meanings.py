@@ -125,7 +125,7 @@ def _memory_taken(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     of = f" of {gib(room)}" if room is not None else ""
     holders = [process.says for process in gpu.processes or ()]
     who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by others"
-    return f"{gib(used)}{of} in use{who}: a launch fails or has less KV cache if that grows"
+    return f"{gib(used)}{of} in use{who}; if that grows, a launch fails or gets less KV cache"
 
 
 def _no_room(gpu: GpuFacts, context: HostRuleContext) -> str | None:
@@ -144,7 +144,7 @@ def _busy(gpu: GpuFacts, _: HostRuleContext) -> str | None:
     busy = gpu.busy_percent or 0
     if busy < AT_WORK:
         return None
-    return f"other processes use {busy:.0f} % of the compute, so they and a new server slow each other down"
+    return f"other processes use {busy:.0f}% of the compute, so they and a new server slow each other down"
 
 
 def _orphan(gpu: GpuFacts, _: HostRuleContext) -> str | None:

@@ -24,7 +24,7 @@ from vllm_runbooks.core.views.styled import (
 )
 from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import finding_views
-from vllm_runbooks.host.finding_views import faint_table, finding_blocks, listed_numbers
+from vllm_runbooks.host.finding_views import faint_table, finding_blocks, named_gpus
 from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
 from vllm_runbooks.host.summaries import gib, percent
 
@@ -121,7 +121,7 @@ def _unknown(host: Inspected) -> Iterator[str]:
     for fact in host.unknown:
         by_gpus.setdefault(fact.gpus, []).append(fact.fact)
     for gpus, names in by_gpus.items():
-        of = f"GPU {listed_numbers(gpus)}" if gpus else "host and GPU links"
+        of = named_gpus(gpus) if gpus else "host and GPU links"
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 
@@ -138,7 +138,7 @@ def findings(host: Inspected) -> RenderedView:
     if not host.findings:
         sentence = "No problems found."
         return RenderedView(sentence, prose(sentence))
-    where = ((finding, f"GPU {listed_numbers(finding.gpus)}" if finding.gpus else "") for finding in host.findings)
+    where = ((finding, named_gpus(finding.gpus) if finding.gpus else "") for finding in host.findings)
     table = finding_views.findings_table(where, "effect and fix")
     return RenderedView(plain(finding_blocks(host.findings)), table)
 
@@ -175,7 +175,7 @@ def recommended(inspected: Inspected, *, snapshot: str = "") -> StepText | None:
         return StepText(f"No GPU is suitable{where}.", so, "Wait until one is free.", watch)
     best = next(gpu for gpu in ranked if gpu.index == recommendation.gpu)
     figures = [f"{gib(best.free_mib)} free"]
-    figures += [f"{best.busy_percent:.0f} % busy"] if best.busy_percent is not None else []
+    figures += [f"{best.busy_percent:.0f}% busy"] if best.busy_percent is not None else []
     figures += [f"memory moved by {best.memory_change_mib:,.0f} MiB"] if best.memory_change_mib is not None else []
     do = f"Set `CUDA_VISIBLE_DEVICES={best.index}` for the launch"
     do += ", after you have watched your own host:" if snapshot else "."

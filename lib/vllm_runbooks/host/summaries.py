@@ -10,7 +10,7 @@ from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, count_of
 from vllm_runbooks.host import finding_views
-from vllm_runbooks.host.finding_views import as_sentence, listed_numbers
+from vllm_runbooks.host.finding_views import as_sentence, named_gpus
 from vllm_runbooks.host.records import VLLM_PACKAGES, GpuFacts, Inspected, Recommendation
 
 UNKNOWN = "unknown"
@@ -112,7 +112,7 @@ def varied(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> SummaryTable
     if not known:
         return None
     unread = sorted(int(row[0]) for row in rows if row not in known)
-    note = f"Details of GPU {listed_numbers(unread)} are unknown." if unread else ""
+    note = f"Details of {named_gpus(unread)} are unknown." if unread else ""
     return SummaryTable(
         tuple(head[i] for i in picked), tuple(tuple(row[i] for i in picked) for row in known), note=note
     )
@@ -134,12 +134,12 @@ def _launch(choice: Recommendation, *, is_recorded: bool = False) -> Iterator[St
     if choice.gpu is not None:
         best = choice.ranked[0]
         others = sorted(gpu.index for gpu in choice.ranked[1:] if gpu.is_suitable)
-        also = f"; also suitable: GPU {listed_numbers(others)}" if others else ""
+        also = f"; also suitable: {named_gpus(others)}" if others else ""
         text = f"GPU {choice.gpu} for the next launch ({gib(best.free_mib)} free{also})"
         yield Step("Next", text, _LAUNCH.format(gpu=choice.gpu))
     elif any(gpu.is_suitable is None for gpu in choice.ranked):
         unsure = sorted(gpu.index for gpu in choice.ranked if gpu.is_suitable is None)
-        text = f"Memory or use of GPU {listed_numbers(unsure)} is unknown{'; on that host' * is_recorded}"
+        text = f"Memory or use of {named_gpus(unsure)} is unknown{'; on that host' * is_recorded}"
         yield Step("Next", text, "vllm-runbooks inventory --watch")
     else:
         yield Step(
@@ -156,4 +156,4 @@ def _mib(mib: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.0f} %"
+    return UNKNOWN if value is None else f"{value:.0f}%"

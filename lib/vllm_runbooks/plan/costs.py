@@ -114,7 +114,7 @@ class _KeptResults(NamedTuple):
 
 
 _TWO_RESULTS = "both expert GEMM outputs (fused_moe.py, 0.19.0 :1976-1990; marlin_moe.py the same)"
-_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 measured launches, worst 0.2 %; " + _H100)
+_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 measured launches, worst 0.2%; " + _H100)
 _FREED = _KeptResults(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
 _ELSEWHERE = _KeptResults(
     0.0, 0.0, 0.5, "the MXFP4 expert kernel of this GPU keeps none; 3 measured launches on H100; " + _H100
@@ -234,7 +234,7 @@ launches."""
 _FORWARD_SOURCE = (
     "the forward pass: the widest layer's tensors and 3.75 hidden states; 9 measured launches of 0.7.3 to 0.26.0, "
     "median"
-    " 0.7 %, worst 6 %; " + _H100
+    " 0.7%, worst 6%; " + _H100
 )
 _SIMULATES_CONTEXT: Key = (0, 11)
 """The profiling run makes the expanded context of latent attention (mla/common.py, 0.11.2 :1879-1888)."""

@@ -79,7 +79,7 @@ def _notes(health: Health) -> list[str]:
     for card in seen.gpus:
         if card.used_mib is not None and card.total_mib:
             used = f"{card.used_mib / 1024:.1f} of {card.total_mib / 1024:.1f} GiB in use"
-            busy = "" if card.busy_percent is None else f", {card.busy_percent:.0f} % busy"
+            busy = "" if card.busy_percent is None else f", {card.busy_percent:.0f}% busy"
             notes.append(f"GPU {card.index} ({card.name or 'unknown'}): {used}{busy}")
     return notes
 

@@ -264,10 +264,9 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
         value = figures.value(fact)
         if value is None or test.limit is None or not compare(value, test.limit):
             return None
-        limit = shown(test.limit, fact.unit)
-        return Proof(
-            None, test.fact, f"{fact.says} {shown(value, fact.unit)} over {figures.seconds:.1f} s, {comparison} {limit}"
-        )
+        seen_value = f"{shown(value, fact.unit)} over {figures.seconds:.1f} s"
+        limit = f"{comparison} {shown(test.limit, fact.unit)}"
+        return Proof(None, test.fact, f"{fact.says}: {seen_value} (threshold: {limit})")
     values = [figures.gauge(fact, number) for number in range(len(figures.samples))]
     limits: list[float | None] = [test.limit] * len(values)
     if test.than is not None:
@@ -284,7 +283,8 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
     if test.limit is None:
         other_fact = figures.serving.facts[test.than or ""].says
         limit = other_fact if test.times == 1 else f"{test.times:g} x {other_fact}"
-    return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {comparison} {limit}")
+    seen_values = f"{span} in {sum(holds)} of {len(holds)} samples"
+    return Proof(None, test.fact, f"{fact.says}: {seen_values} (threshold: {comparison} {limit})")
 
 
 def shown(value: float | None, unit: str) -> str:

@@ -13,7 +13,7 @@ from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.runbooks.notebook import VERDICT_MIME, declared_parameters
 from vllm_runbooks.runbooks.report_page import check_badge, page, printable, safe
 from vllm_runbooks.runbooks.shown_cells import shown_cells
-from vllm_runbooks.runbooks.verdict_fields import VerdictFields, verdict_fields
+from vllm_runbooks.runbooks.verdict_fields import CheckState, VerdictFields, verdict_fields
 
 _OUTPUT_CHARACTERS = 200_000
 _ERROR_MARKER = "papermill-error-cell-tag"
@@ -62,7 +62,8 @@ def executes_nothing(notebook: Mapping[str, Any]) -> bool:
 def _fields(fields: VerdictFields) -> str:
     dots = f" <span class=certainty>{safe(fields.certainty)}</span>" if fields.certainty else ""
     symptom = f" <code>{safe(fields.symptom)}</code>" if fields.symptom else ""
-    detail = f" <span class=detail>{safe(fields.detail)}</span>" if fields.detail else ""
+    text = fields.detail or ("the recorded case expects this diagnosis" if fields.check is CheckState.AS_EXPECTED else "")
+    detail = f" <span class=detail>{safe(text)}</span>" if text else ""
     return (
         f"<dl class=fields><div><dt>Diagnosis<dd><span>{safe(fields.diagnosis) or 'none'}</span>{dots}{symptom}</div>"
         f"<div><dt>Check<dd>{check_badge(fields.check)}{detail}</div></dl>"

@@ -31,7 +31,7 @@ from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK, CheckState, Verdic
 
 _NOTEBOOK_BYTES = 8 * 1024 * 1024
 """Larger notebooks get no page, only a link."""
-_OUTCOMES = {"failed": "the launch failed", "hung": "the launch hung", "unknown": "unknown whether it became ready"}
+_OUTCOMES = {"unknown": "unknown whether it became ready"}
 _ALWAYS = (RunChange.NEW_FAILURE, RunChange.FIXED, RunChange.UNCHANGED)
 _CHANGE_STYLES = {
     RunChange.NEW_FAILURE: "fail",
@@ -105,6 +105,7 @@ def render_report(
         f"{_changes(rows, before) if rows else '<p>No runs were requested.</p>'}"
         f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, "
         f"{_duration(sum(map(_seconds, runs)))} of work{when}. "
+        "A check compares the diagnosis with the one that the recorded case expects. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
         f"<main>{_filters(rows) if len(rows) > 1 else ''}{table}{_nodes(results, rows)}{_differences(results)}</main>"
     )

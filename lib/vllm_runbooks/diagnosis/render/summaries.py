@@ -78,8 +78,8 @@ def summarize(
         steps = (Step(say("Next"), look), *summary.steps, *_share(pack if answer.starts else "", say))
         return replace(summary, statements=(_unknown(answer, start, say),), fix=None, steps=steps)
     if cause.look_in is not None and answer.first_error is None:
-        what = say("The cause is not in this log. Closest to it: {title}", title=cause.title)
-        look = say("Look for {what} in {where}.", what=cause.look_in.what, where=cause.look_in.where)
+        what = say("The cause is not in this log. Closest match: {title}", title=cause.title)
+        look = say("In {where}, look for {what}.", what=cause.look_in.what, where=cause.look_in.where)
         steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(pack, say))
         fix = summary.fix if answer.remedies else None
         return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)

@@ -96,7 +96,7 @@ def _about(comparison: AccuracyComparison) -> Iterator[str]:
         ("quantised", comparison.quantised_model, comparison.quantised_kind),
     ):
         yield visible(f"{name}: {cut(model, 80) or 'unnamed model'} ({kind})")
-    limit, share = f"{comparison.threshold:g}", f"{comparison.confidence * 100:.4g} %"
+    limit, share = f"{comparison.threshold:g}", f"{comparison.confidence * 100:.4g}%"
     yield f"acceptable loss: {limit}; intervals have {share} confidence, for all subsets together"
 
 

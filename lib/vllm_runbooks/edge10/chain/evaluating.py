@@ -151,7 +151,7 @@ def evaluate(
         match = _PROGRESS.search(line)
         if match is not None and int(match[1]) // 10 > tenths:
             tenths = int(match[1]) // 10
-            context.say(f"evaluate {name}: {tenths * 10} %")
+            context.say(f"evaluate {name}: {tenths * 10}%")
 
     context.say(f"evaluate {name}: {questions.count} questions to {target.place}")
     log = place / f"evaluate-{name}.log"

@@ -134,7 +134,7 @@ def model_differs(context: ClusterRuleContext) -> Iterator[RuleHit]:
     for texts, nodes in by_faults.items():
         more = f"; and {len(texts) - _MAX_FILES} more files" if len(texts) > _MAX_FILES else ""
         first = "; ".join(texts[:_MAX_FILES])
-        text = f"the model's files on {listed(nodes)} are not those of the others: {first}{more}"
+        text = f"the model's files on {listed(nodes)} differ from those on the other nodes: {first}{more}"
         yield RuleHit(tuple(nodes), text, facts=(compared.MODEL.what,))
 
 

@@ -55,7 +55,7 @@ def pack(
     issue: bool,
     form: str,
 ) -> int:
-    """Pack logs, command, inventory and diagnosis into one archive to share, with the text of an issue.
+    """Pack logs, command, inventory and diagnosis into one archive to share, with a draft of the issue.
 
     Give a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
     replaced everywhere; a manifest counts the replacements by kind and file. `diagnose` reads the archive.
