@@ -853,9 +853,7 @@ def test_an_option_in_only_one_command_is_listed(capsys: pytest.CaptureFixture[s
 
     _, out = compared(capsys, "Qwen/Qwen3-8B~1", "Qwen/Qwen3-8B")
 
-    assert (
-        "options.gpu_memory_utilization: 0.8 -> 0.92 (+0.12, +15.0%)\n    the second is its release's default" in out
-    )
+    assert "options.gpu_memory_utilization: 0.8 -> 0.92 (+0.12, +15.0%)\n    the second is its release's default" in out
 
 
 def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,9 @@ def executes_nothing(notebook: Mapping[str, Any]) -> bool:
 def _fields(fields: VerdictFields) -> str:
     dots = f" <span class=certainty>{safe(fields.certainty)}</span>" if fields.certainty else ""
     symptom = f" <code>{safe(fields.symptom)}</code>" if fields.symptom else ""
-    text = fields.detail or ("the recorded case expects this diagnosis" if fields.check is CheckState.AS_EXPECTED else "")
+    text = fields.detail or (
+        "the recorded case expects this diagnosis" if fields.check is CheckState.AS_EXPECTED else ""
+    )
     detail = f" <span class=detail>{safe(text)}</span>" if text else ""
     return (
         f"<dl class=fields><div><dt>Diagnosis<dd><span>{safe(fields.diagnosis) or 'none'}</span>{dots}{symptom}</div>"
