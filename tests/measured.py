@@ -299,8 +299,9 @@ def _unknown() -> str:
             why.setdefault(f"`{architecture}`", set()).add(name)
     many = sum(map(len, why.values()))
     return (
-        f"Of the {len(whole)} models with a complete configuration in the catalog, {len(whole) - many} have every term"
-        f" on vLLM 0.25.1. The others: {', '.join(sorted(why))}."
+        f"`plan` calculates every term of memory for {len(whole) - many} of the {len(whole)} models with a complete"
+        " configuration in the catalog (vLLM 0.25.1). The others have one of these architectures:"
+        f" {', '.join(sorted(why))}."
     )
 
 
