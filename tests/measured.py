@@ -299,8 +299,9 @@ def _unknown() -> str:
             why.setdefault(f"`{architecture}`", set()).add(name)
     many = sum(map(len, why.values()))
     return (
-        f"Of the {len(whole)} models with a complete configuration in the catalog, {len(whole) - many} have every term"
-        f" on vLLM 0.25.1. The others: {', '.join(sorted(why))}."
+        f"`plan` calculates every term of memory for {len(whole) - many} of the {len(whole)} models with a complete"
+        " configuration in the catalog (vLLM 0.25.1). The others have one of these architectures:"
+        f" {', '.join(sorted(why))}."
     )
 
 
@@ -344,8 +345,8 @@ def summary() -> str:
     """The generated part of the page."""
     inside = [sum(off.holds for off in each) for each in (weights(), caches())]
     bands = (
-        f"{inside[0]} of {len(weights())} printed weights and {inside[1]} of {len(caches())} printed KV caches lie"
-        " between the plan's low and high."
+        f"{inside[0]} of {len(weights())} printed weights and {inside[1]} of {len(caches())} printed KV caches are"
+        " between the low and the high of the plan."
     )
     eras = "Number of figures compared, and the largest error:"
     return f"{_summary()}\n\n{bands}\n\n{eras}\n\n{_eras()}\n\n{_unknown()}"
