@@ -21,9 +21,9 @@ SOLVED = frozenset({
     "fit_ranks", "fit_sequences", "fit_utilization", "four_bit_gib", "four_bit_too_large_gib",
     "longer_context_tokens", "offloaded_gib",
     "others_gib", "pair_context_tokens", "pair_utilization", "present_ranks", "quantized", "room_for_share",
-    "served_tokens", "shard_gib", "spared_graphs_gib", "swap_gib", "weights_gib_needed", "weights_over_budget",
+    "served_tokens", "shard_gib", "spared_graphs_gib", "swap_gib",
 })  # fmt: skip
-"""Values that the diagnosis calculates for the remedies of memory causes: docs/authoring.md has their meanings."""
+"""Values that the diagnosis calculates for the remedies of memory causes."""
 
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:

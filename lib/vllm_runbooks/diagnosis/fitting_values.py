@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.printed import number
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
@@ -31,6 +32,8 @@ _FOUR_BITS = re.compile(r"awq|gptq|int4|4-?bit|w4a|fp4|bnb|bitsandbytes|wna16|q4
 _EIGHT_BITS = re.compile(r"fp8|int8|8-?bit|w8a|q8_", re.IGNORECASE)
 _FOUR_BIT_WIDTH, _EIGHT_BIT_WIDTH = 4.6, 8.4
 """Bits per weight with scales and unquantized layers."""
+_LATENT = re.compile(r"deepseek|kimi", re.IGNORECASE)
+"""Models whose KV cache every tensor-parallel rank stores completely."""
 _UNIFIED = re.compile(r"GB10\b|\b(?:Thor|Orin)\b|sm_?(?:121|110|87)\b", re.IGNORECASE)
 """GPUs that share their memory with the host, in the words of warnings."""
 _UNIFIED_GIB = (110.0, 124.0)
@@ -47,6 +50,8 @@ class ModelSizes(NamedTuple):
     request_gib: float | None = None
     """KV cache per request at full context, per GPU."""
     heads: int | None = None
+    kv_heads: int | None = None
+    """Heads that the KV cache is split by; 1 for latent attention."""
     positions: int | None = None
     """The model's own maximum context length."""
     is_quantized: bool = False
@@ -76,6 +81,17 @@ def fitting_values(
     return {name: _text(value) for name, value in solve(figures) if value is not None}
 
 
+def explained(values: Mapping[str, str], say: Wording) -> tuple[str, ...]:
+    """Why the usual fixes are not offered."""
+    if "least_gib" in values:
+        text = "A lower gpu_memory_utilization does not help: weights and activations need about {size} GiB of the GPU."
+        return (say(text, size=values["least_gib"]),)
+    if "over_weights_gib" in values:
+        text = "Smaller batches do not help: the weights need about {size} GiB per GPU, the budget is {budget} GiB."
+        return (say(text, size=values["over_weights_gib"], budget=values["over_budget_gib"]),)
+    return ()
+
+
 def _text(value: float | str) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
@@ -89,8 +105,8 @@ class _Figures:
     def __init__(
         self, reported: LaunchReport, arguments: Mapping[str, Any], sizes: ModelSizes, gpus: int | None
     ) -> None:
-        assert reported.cause is not None
-        self.captures, self.facts, self.starts = reported.cause.captures, reported.facts, reported.starts
+        self.captures = reported.cause.captures if reported.cause is not None else {}
+        self.facts, self.starts = reported.facts, reported.starts
         self.arguments, self.sizes, self.gpus = arguments, sizes, gpus
         self.release = reported.release.version
 
@@ -276,28 +292,34 @@ class _Figures:
         if self.weights is None or self.budget is None:
             return
         size = self.tensor * 2
-        while size * self.pipeline <= _MOST_GPUS and not self._fits_on(size, spared):
+        while size * self.pipeline <= _MOST_GPUS and not self.fits_on(size, spared):
             size *= 2
         count = size * self.pipeline
         if count > _MOST_GPUS:
             return
         is_local = not self.is_unified and size <= _HOST_GPUS and count <= (self.gpus or count)
         yield "shard_gib", self.weights * self.tensor / size
-        yield ("fit_ranks", size) if is_local and self._divides(size) else ("fit_gpus", count)
+        yield ("fit_ranks", size) if is_local and self.divides(size) else ("fit_gpus", count)
 
-    def _divides(self, size: int) -> bool:
+    def divides(self, size: int) -> bool:
         return self.sizes.heads is None or self.sizes.heads % size == 0
 
-    def _fits_on(self, size: int, spared: float | None) -> bool:
-        assert self.weights is not None
-        assert self.budget is not None
+    def fits_on(self, size: int, spared: float | None) -> bool:
+        weights, budget = self.weights or 0.0, self.budget or 0.0
         part = self.tensor / size
-        shard = self.weights * part * 1.03
+        shard = weights * part * 1.03
         if spared is not None:
-            return self.weights - shard >= spared
+            return weights - shard >= spared
         if self.request is None:
-            return shard <= _WEIGHTS_SHARE * self.budget - min(self.reserve, 1.0)
-        return shard + self.request * part + self.reserve <= 0.97 * self.budget
+            return shard <= _WEIGHTS_SHARE * budget - min(self.reserve, 1.0)
+        return shard + self.request * part + self.reserve <= 0.97 * budget
+
+    def fits_cache(self, size: int, need: float, have: float) -> bool:
+        """Whether one request at full context fits the KV cache of each of so many GPUs."""
+        heads = self.sizes.kv_heads or (1 if _LATENT.search(f"{self.model} {self.facts.architecture}") else _HOST_GPUS)
+        kept = max(1, heads / size) / max(1, heads / self.tensor)
+        spared = 0.9 * (1 - self.tensor / size) * (self.facts.weights_gib or 0.0)
+        return 1.05 * need * kept <= have + spared
 
     def offload(self) -> int | None:
         """GiB of the weights per GPU in CPU memory with which the rest fits."""
@@ -319,6 +341,11 @@ class _Figures:
         elif self.weights is not None and self.budget is not None:
             size = self.weights * _FOUR_BIT_WIDTH / 16
             yield ("four_bit_gib" if size <= _WEIGHTS_SHARE * self.budget else "four_bit_too_large_gib"), size
+
+    def over_budget(self) -> _Values:
+        """The weights and the budget that they exceed."""
+        yield "over_weights_gib", self.weights
+        yield "over_budget_gib", self.budget
 
     def weights_fixes(self) -> _Values:
         """Values for weights that do not fit."""
@@ -367,7 +394,7 @@ class _Figures:
         present = present or _DEFAULT_SEQUENCES
         if part * present < 1 or present < 2:
             return None
-        return 2 ** int(math.log2(min(part, 0.5) * present))
+        return 1 << int(math.log2(min(part, 0.5) * present))
 
     @property
     def splits_prompts(self) -> bool:
@@ -408,7 +435,7 @@ def _profile(figures: _Figures) -> _Values:
     """A profiling run that needs too much next to the weights, or weights that leave nothing for it."""
     yield "others_gib", figures.others
     if figures.overflow:
-        yield "weights_over_budget", "yes"
+        yield from figures.over_budget()
         yield from figures.weights_fixes()
         return
     yield from figures.more_gpus(figures.lacking and 1.2 * figures.lacking)
@@ -502,7 +529,7 @@ def _no_blocks(figures: _Figures) -> _Values:
         yield from _fewer(figures, need - available)
         yield from figures.more_gpus(need - available)
         if raised is None:
-            yield "weights_over_budget", "yes" if figures.overflow else None
+            yield from figures.over_budget() if figures.overflow else ()
             yield from figures.fewer_bits()
         return
     is_too_large = (
@@ -511,7 +538,7 @@ def _no_blocks(figures: _Figures) -> _Values:
         and figures.weights + need > _DEFAULT_UTILIZATION * figures.total
     )
     if is_too_large:
-        yield "weights_over_budget", "yes"
+        yield from figures.over_budget()
         yield from figures.weights_fixes()
     elif share <= _DEFAULT_UTILIZATION - 0.1 and not figures.is_unified:
         yield "fit_utilization", _DEFAULT_UTILIZATION
@@ -541,29 +568,26 @@ def _context(figures: _Figures) -> _Values:
         # Models with sliding windows or states need a constant part, too.
         longest = _rounded(0.9 * asked * have / need)
     yield "fit_context_tokens", longest if longest and 16 <= longest < asked else None
-    if need is None or have is None:
-        part = stored / asked if stored else None
-        weights, total, share = figures.weights, figures.total, figures.utilization
-        if part and weights and total and share and part < 1:
-            have = share * total - weights - figures.reserve
-            need = have / part if have > 0 else None
+    if (need is None or have is None) and stored:
+        # Both in parts of the need at full context.
+        need, have, used = 1.0, stored / asked, None
+        budget, weights = figures.budget, figures.weights
+        if budget is not None and weights is not None and budget > weights + figures.reserve:
+            have = budget - weights - figures.reserve
+            need = have * asked / stored
     if need is None or have is None or have <= 0:
         return
-    used = None if figures.facts.weights_gib is None else figures.facts.weights_gib + have
-    if "set_gib" not in figures.captures:
+    is_set = "set_gib" in figures.captures
+    yield "fit_cache_gib", math.ceil(1.02 * need * 10) / 10 if is_set else None
+    if not is_set and (need > 1 or figures.gib("need") is not None):
+        used = None if figures.facts.weights_gib is None else figures.facts.weights_gib + have
         yield "fit_utilization", figures.raise_utilization(need - have, used)
-    yield "fit_cache_gib", math.ceil(1.02 * need * 10) / 10 if "set_gib" in figures.captures else None
-    yield "fit_8bit_cache", "yes" if need <= 1.9 * have and not figures.is_unified else None
-    if figures.is_unified:
-        return
+    yield "fit_8bit_cache", "yes" if need <= 1.9 * have else None
     size = figures.tensor * 2
-    while size <= _HOST_GPUS:
-        part = figures.tensor / size
-        if 1.05 * need * part <= have + 0.9 * (1 - part) * (figures.weights or 0.0):
-            break
+    while size <= _HOST_GPUS and not figures.fits_cache(size, need, have):
         size *= 2
-    if size <= min(_HOST_GPUS, (figures.gpus or _HOST_GPUS) // figures.pipeline) and figures._divides(size):
-        yield "fit_ranks", size
+    if not figures.is_unified and size * figures.pipeline <= min(_HOST_GPUS, figures.gpus or _HOST_GPUS):
+        yield "fit_ranks", size if figures.divides(size) else None
 
 
 def _free_memory(figures: _Figures) -> _Values:
@@ -576,7 +600,7 @@ def _free_memory(figures: _Figures) -> _Values:
     if share >= (figures.utilization or 1.0) or share < 0.05:
         return
     if needed + (figures.sizes.request_gib or 0.0) > share * total:
-        yield "weights_gib_needed", needed
+        yield "least_gib", needed
         return
     yield "fit_utilization", share
 
@@ -608,7 +632,8 @@ def _overflow(figures: _Figures) -> _Values:
         return
     limit = min(int(0.95 * cache), longest)
     doubled = 2 ** math.ceil(math.log2(tokens))
-    yield "longer_context_tokens", doubled if doubled <= limit else limit
+    yield "longer_context_tokens", min(doubled, limit)
+
 
 def _cache_overflow(figures: _Figures) -> _Values:
     """A prompt that the whole cache does not fit."""

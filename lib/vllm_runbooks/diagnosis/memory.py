@@ -237,6 +237,7 @@ class PlannedMemory:
             return ModelSizes(positions=shape.max_positions, is_quantized=shape.quantization is not None)
         size = self.model.checkpoint_bytes or checkpoint_bytes(self.model.stock)
         heads = {layer.mixer.heads for layer in shape.kinds if isinstance(layer.mixer, Attention)}
+        split = {layer.mixer.kv_heads if isinstance(layer.mixer, Attention) else 1 for layer in shape.kinds}
         request = None
         if not isinstance(self.planned, str) and (pool := self.planned[1].pool) is not None:
             request = max(pool.needed_bytes()) / GIB
@@ -244,15 +245,16 @@ class PlannedMemory:
             None if size is None else size / GIB,
             request,
             max(heads, default=None),
+            min(split, default=None),
             shape.max_positions,
             shape.quantization is not None,
         )
 
     def searched(self) -> Mapping[str, str]:
         """The smallest value of each option with which the plan fits, if it expects the failure."""
-        if not self.symptom.startswith(_PLANNED_CAUSES) or self._is_expected() is not False:
+        is_planned = self.symptom.startswith(_PLANNED_CAUSES) and self._is_expected() is False
+        if not is_planned or isinstance(self.planned, str):
             return {}
-        assert not isinstance(self.planned, str)
         from vllm_runbooks.plan import inverse
 
         model, place, options = self.planned[0], self.place, self.options[0]
