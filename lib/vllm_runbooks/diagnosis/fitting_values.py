@@ -456,7 +456,7 @@ def _encoder(figures: _Figures) -> _Values:
     """An encoder that is profiled with too many or too large items."""
     yield "others_gib", figures.others
     tried, free = figures.gib("tried"), figures.gib("free")
-    if figures.lacking is not None and figures.facts.weights_gib:
+    if figures.lacking is not None:
         yield from figures.more_gpus(1.2 * figures.lacking + _MARGIN_GIB)
     if figures.is_v0 and tried and free is not None:
         # V0 profiles each of max_num_seqs sequences with its items.
