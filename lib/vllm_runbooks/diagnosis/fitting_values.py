@@ -19,8 +19,12 @@ _DEFAULT_SEQUENCES = 256
 _MAX_UTILIZATION = 0.95
 _WEIGHTS_SHARE = 0.8
 """Part of the memory budget that the weights may use if the other needs are unknown."""
+_LARGE_PART, _SMALL_GPU_GIB = 0.4, 14.0
+"""From this part of the budget on the weights matter; the budget of a small GPU, if it is unknown."""
 _RESERVE_GIB = 1.5
 """Memory for activations, CUDA context and communication if the log does not print it."""
+_CONTEXT_GIB = 0.7
+"""CUDA context and libraries of a process."""
 _HOST_GPUS = 8
 _MOST_GPUS = 64
 _MARGIN_GIB = 0.25
@@ -272,7 +276,9 @@ class _Figures:
     @cached_property
     def others(self) -> float | None:
         """Memory of other processes on the GPU, if it is much."""
-        used, free = self.gib("in_use"), self.gib("free")
+        used, free, allocated = self.gib("in_use"), self.gib("free"), self.gib("allocated")
+        if used is None and allocated is not None:
+            used = allocated + (self.gib("reserved") or 0.0) + _CONTEXT_GIB
         if self.total is None or used is None or free is None:
             return None
         others = self.total - free - used
@@ -355,7 +361,10 @@ class _Figures:
 
     def lower_utilization(self, lacking: float) -> _Values:
         """A lower share that frees so much memory, if the KV cache can give it; else with a shorter context."""
-        if self.total is None or self.utilization is None:
+        if self.total is None:
+            return
+        if self.utilization is None:
+            yield "fit_step", math.ceil(100 * lacking / self.total) / 100
             return
         steps = math.ceil(100 * lacking / self.total - 1e-9)
         share, given = round(self.utilization - steps / 100, 2), steps / 100 * self.total
@@ -516,15 +525,11 @@ def _cache_allocation(figures: _Figures) -> _Values:
 
 def _no_blocks(figures: _Figures) -> _Values:
     """A budget that weights and activations use up."""
-    share, available = figures.utilization, figures.gib("available")
-    if share is None:
-        yield "room_for_share", "yes"
-        return
-    need = (figures.request or 0.0) + max(0.5, 0.02 * (figures.total or 24.0))
-    if available is None and figures.facts.kv_cache_gib is not None and figures.facts.kv_cache_gib <= 0:
-        available = figures.facts.kv_cache_gib
-    if available is not None and (figures.total or figures.weights):
-        raised = figures.raise_utilization(need - available, figures.weights and figures.weights + available)
+    share, available, weights, total = figures.utilization, figures.gib("available"), figures.weights, figures.total
+    need = (figures.request or 0.0) + max(0.5, 0.02 * (total or 24.0))
+    yield "present_ranks", figures.tensor * figures.pipeline
+    if available is not None and share is not None and (total or weights):
+        raised = figures.raise_utilization(need - available, weights and weights + available)
         yield "fit_utilization", raised
         yield from _fewer(figures, need - available)
         yield from figures.more_gpus(need - available)
@@ -532,18 +537,18 @@ def _no_blocks(figures: _Figures) -> _Values:
             yield from figures.over_budget() if figures.overflow else ()
             yield from figures.fewer_bits()
         return
-    is_too_large = (
-        figures.weights is not None
-        and figures.total is not None
-        and figures.weights + need > _DEFAULT_UTILIZATION * figures.total
-    )
-    if is_too_large:
+    most = None if total is None else _DEFAULT_UTILIZATION * total
+    if weights is not None and most is not None and weights + need > most:
         yield from figures.over_budget()
         yield from figures.weights_fixes()
-    elif share <= _DEFAULT_UTILIZATION - 0.1 and not figures.is_unified:
+        return
+    if share is not None and share <= _DEFAULT_UTILIZATION - 0.1 and not figures.is_unified:
         yield "fit_utilization", _DEFAULT_UTILIZATION
-    elif share < _MAX_UTILIZATION:
-        yield "room_for_share", "yes"
+    elif (share is None or share < _MAX_UTILIZATION) and not figures.is_unified:
+        yield "room_for_share", _MAX_UTILIZATION
+    if weights is None or weights > _LARGE_PART * (figures.budget or _SMALL_GPU_GIB):
+        yield "weights_matter", "yes"
+        yield "quantized", figures.quantization or figures.model if figures.is_quantized else None
 
 
 def _fewer(figures: _Figures, lacking: float) -> _Values:
