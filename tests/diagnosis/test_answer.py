@@ -515,7 +515,7 @@ def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None
     remedies = diagnosing.diagnose(evidence, gpus="8xRTX3090").remedies
     commands = sum(remedy.command is not None for remedy in remedies)
 
-    assert commands == 3
+    assert commands == 4
     assert documents.read_kind.cache_info().misses <= 1 + 2 * commands
     assert arguments.parse_words.cache_info().misses <= 2 + 2 * commands
     assert len(checked) == len({*checked}) <= 1 + 2 * commands

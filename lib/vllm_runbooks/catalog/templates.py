@@ -18,9 +18,9 @@ PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 
 SOLVED = frozenset({
     "fit_8bit_cache", "fit_batched_tokens", "fit_cache_gib", "fit_context_tokens", "fit_gpus", "fit_offload_gib",
-    "fit_ranks", "fit_sequences", "fit_step", "fit_utilization", "four_bit_gib", "four_bit_too_large_gib",
-    "longer_context_tokens", "offloaded_gib",
-    "others_gib", "pair_context_tokens", "pair_utilization", "present_ranks", "quantized", "room_for_share",
+    "fit_ranks", "fit_sequences", "fit_step", "fit_utilization", "four_bit_gib", "four_bit_ranks",
+    "four_bit_shard_gib", "four_bit_too_large_gib", "longer_context_tokens", "offloaded_gib", "others_gib",
+    "pair_context_tokens", "pair_utilization", "present_ranks", "quantized", "room_for_share",
     "served_tokens", "shard_gib", "spared_graphs_gib", "swap_gib", "weights_matter",
 })  # fmt: skip
 """Values that the diagnosis calculates for the remedies of memory causes."""

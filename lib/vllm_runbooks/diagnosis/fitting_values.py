@@ -17,14 +17,17 @@ _CLASSES = frozenset({"api.context_overflow", "host.oom_killed"})
 _DEFAULT_UTILIZATION = 0.9
 _DEFAULT_SEQUENCES = 256
 _MAX_UTILIZATION = 0.95
-_WEIGHTS_SHARE = 0.8
+_WEIGHTS_SHARE = 0.82
 """Part of the memory budget that the weights may use if the other needs are unknown."""
+_LARGE_GPU_GIB = 70.0
 _LARGE_PART, _SMALL_GPU_GIB = 0.4, 14.0
 """From this part of the budget on the weights matter; the budget of a small GPU, if it is unknown."""
 _RESERVE_GIB = 1.5
 """Memory for activations, CUDA context and communication if the log does not print it."""
 _CONTEXT_GIB = 0.7
 """CUDA context and libraries of a process."""
+_MOST_OFFLOADED_GIB = 128
+"""More CPU memory is not assumed."""
 _HOST_GPUS = 8
 _MOST_GPUS = 64
 _MARGIN_GIB = 0.25
@@ -136,7 +139,13 @@ class _Figures:
 
     @cached_property
     def total(self) -> float | None:
-        return self.gib("total") or self.facts.gpu_total_gib or self.read("gpu_total_gib")
+        printed = self.gib("total") or self.facts.gpu_total_gib
+        available = self.gib("available") or self.facts.kv_cache_gib
+        if printed or not self.facts.weights_gib or available is None or self.utilization is None:
+            return printed
+        # At least so much, since the budget has room for what was printed.
+        used = self.facts.weights_gib + available + (self.facts.activation_gib or 0.0)
+        return used / self.utilization if used > 0 else None
 
     @cached_property
     def utilization(self) -> float | None:
@@ -187,11 +196,8 @@ class _Figures:
         texts = (warned.quote.text for start in self.starts for warned in start.warnings)
         if any(_UNIFIED.search(text) for text in texts):
             return True
-        total = self.total
-        if total is None and self.utilization and self.facts.weights_gib and self.facts.kv_cache_gib:
-            total = (self.facts.weights_gib + self.facts.kv_cache_gib) / self.utilization
         low, high = _UNIFIED_GIB
-        return total is not None and low <= total <= high
+        return self.total is not None and low <= self.total <= high
 
     # ---- the model
 
@@ -317,7 +323,7 @@ class _Figures:
         if spared is not None:
             return weights - shard >= spared
         if self.request is None:
-            return shard <= _WEIGHTS_SHARE * budget - min(self.reserve, 1.0)
+            return shard <= _WEIGHTS_SHARE * budget
         return shard + self.request * part + self.reserve <= 0.97 * budget
 
     def fits_cache(self, size: int, need: float, have: float) -> bool:
@@ -331,12 +337,14 @@ class _Figures:
         """GiB of the weights per GPU in CPU memory with which the rest fits."""
         if self.weights is None or self.budget is None or self.is_unified:
             return None
-        fits = _WEIGHTS_SHARE * self.budget - min(self.reserve, 1.0)
+        fits = _WEIGHTS_SHARE * self.budget
         if self.request is not None:
             fits = min(fits, 0.97 * self.budget - self.reserve - self.request)
         size = math.ceil(self.weights - fits)
         host = self.read("host_free_gib")
-        if not 0 < size <= self.weights / 2 or (host is not None and size * self.tensor > 0.8 * host):
+        if not 0 < size <= min(self.weights / 2, _MOST_OFFLOADED_GIB / self.tensor) or (
+            host is not None and size * self.tensor > 0.8 * host
+        ):
             return None
         return size if size > (self.count("cpu_offload_gb") or 0) else None
 
@@ -346,12 +354,22 @@ class _Figures:
             yield "quantized", self.quantization or self.model
         elif self.weights is not None and self.budget is not None:
             size = self.weights * _FOUR_BIT_WIDTH / 16
-            yield ("four_bit_gib" if size <= _WEIGHTS_SHARE * self.budget else "four_bit_too_large_gib"), size
+            if size <= _WEIGHTS_SHARE * self.budget:
+                yield "four_bit_gib", size
+                return
+            yield "four_bit_too_large_gib", size
+            ranks = 2
+            while size / ranks > _WEIGHTS_SHARE * self.budget:
+                ranks *= 2
+            if ranks * self.tensor <= _HOST_GPUS and not self.is_unified:
+                yield "four_bit_ranks", ranks * self.tensor
+                yield "four_bit_shard_gib", size / ranks
 
     def over_budget(self) -> _Values:
         """The weights and the budget that they exceed."""
-        yield "over_weights_gib", self.weights
-        yield "over_budget_gib", self.budget
+        if self.gib("total") or self.facts.gpu_total_gib:
+            yield "over_weights_gib", self.weights
+            yield "over_budget_gib", self.budget
 
     def weights_fixes(self) -> _Values:
         """Values for weights that do not fit."""
@@ -386,7 +404,7 @@ class _Figures:
         """A higher share with so much more memory, if the GPU has it; `used` is known to be within the share."""
         if self.utilization is None:
             return None
-        total = self.total or (None if used is None else used / self.utilization)
+        total = self.total or (None if not used else used / self.utilization)
         if total is None:
             return None
         share = math.ceil(100 * (self.utilization + 1.05 * lacking / total) - 1e-9) / 100
@@ -416,8 +434,8 @@ class _Figures:
         present = self.count("max_num_batched_tokens") or int(self.read("max_num_batched_tokens") or 0)
         if self.is_v0 and not self.splits_prompts:
             return None
-        if not present:
-            return 2048
+        if not present:  # the server's default is 2048, on GPUs with much memory 8192
+            return 2048 if self.total and self.total >= _LARGE_GPU_GIB else 1024
         size = 2 ** int(math.log2(max(min(part, 0.5) * present, 1)))
         return size if size >= max(512, self.count("max_num_seqs") or 1) else None
 
@@ -536,6 +554,7 @@ def _no_blocks(figures: _Figures) -> _Values:
         if raised is None:
             yield from figures.over_budget() if figures.overflow else ()
             yield from figures.fewer_bits()
+            yield "weights_matter", "yes"
         return
     most = None if total is None else _DEFAULT_UTILIZATION * total
     if weights is not None and most is not None and weights + need > most:
@@ -632,8 +651,10 @@ def _overflow(figures: _Figures) -> _Values:
     cache, longest = figures.facts.kv_cache_tokens, figures.sizes.positions
     if tokens is None or cache is None or tokens > 0.95 * cache:
         return
-    yield "served_tokens", tokens
-    if longest is None or tokens > longest:
+    if longest is None:
+        yield "served_tokens", tokens
+        return
+    if tokens > longest:
         return
     limit = min(int(0.95 * cache), longest)
     doubled = 2 ** math.ceil(math.log2(tokens))
