@@ -67,8 +67,8 @@ def busy(free: float, total: float = 23.56) -> str:
 def too_long(need: float, have: float, estimated: int) -> str:
     return (
         f"{ENGINE}ValueError: To serve at least one request with the model's max seq len (131072), ({need} GiB KV "
-        f"cache is needed, which is larger than the available KV cache memory ({have} GiB). Based on the available memory, "
-        f"the estimated maximum model length is {estimated}. Try increasing `gpu_memory_utilization`."
+        f"cache is needed, which is larger than the available KV cache memory ({have} GiB). Based on the available "
+        f"memory, the estimated maximum model length is {estimated}. Try increasing `gpu_memory_utilization`."
     )
 
 
