@@ -16,6 +16,15 @@ _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(
 PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 """A capture or fact in a catalog's sentence: `{name}`."""
 
+SOLVED = frozenset({
+    "fit_8bit_cache", "fit_batched_tokens", "fit_cache_gib", "fit_context_tokens", "fit_gpus", "fit_offload_gib",
+    "fit_ranks", "fit_sequences", "fit_step", "fit_utilization", "four_bit_gib", "four_bit_ranks",
+    "four_bit_shard_gib", "four_bit_too_large_gib", "longer_context_tokens", "offloaded_gib", "others_gib",
+    "pair_context_tokens", "pair_utilization", "present_ranks", "quantized", "room_for_share",
+    "served_tokens", "shard_gib", "spared_graphs_gib", "swap_gib", "weights_matter",
+})  # fmt: skip
+"""Values that the diagnosis calculates for the remedies of memory causes."""
+
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
     """Replace each `{name}` by a capture or fact; None if one of them is unknown."""

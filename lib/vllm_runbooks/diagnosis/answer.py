@@ -28,6 +28,7 @@ from vllm_runbooks.core.records import (
 from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.diagnosis import node_logs, remedies, several_logs
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, found_by_comparison
+from vllm_runbooks.diagnosis.fitting_values import applies_to, explained, fitting_values
 from vllm_runbooks.diagnosis.memory import PlannedMemory
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 from vllm_runbooks.reading import startup_log
@@ -229,7 +230,7 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     """The remedies as checked edits of the command, and a finding if the log is of another command."""
     command = request.evidence.command
     if command is None:
-        ways = _unchecked(request, reported, reported.arguments)
+        ways = _unchecked(request, reported, reported.arguments, _memory(request, reported))
         if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
             return ways._replace(plan=_memory(request, reported).compared, findings=_unused(request, reported))
     from vllm_runbooks.lint.ways_out import LaunchCommand
@@ -238,9 +239,9 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     base = LaunchCommand(
         command, reported.arguments, reported.release.version, request.knowledge, logged_command=logged_command
     )
-    if command is not None:
-        ways = _unchecked(request, reported, {**base.flags, **reported.arguments})
     memory = _memory(request, reported, base)
+    if command is not None:
+        ways = _unchecked(request, reported, {**base.flags, **reported.arguments}, memory)
     steps, say = base.offered(ways.steps), Wording(request.catalog.lang)
     titles = {step.title for step in steps}
     left = "Fix left out, vLLM rejects its command: {title}."
@@ -261,17 +262,22 @@ def _is_of_memory(reported: LaunchReport) -> bool:
     return reported.cause is not None and reported.cause.class_.partition(".")[0] in ("oom", "kv", "mem")
 
 
-def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:
+def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any], memory: PlannedMemory) -> _Ways:
     """The remedies of the cause, and the steps of the requested policy."""
-    ways = remedies.of_cause(reported.cause, request.catalog, reported.facts, arguments)
+    cause, say = reported.cause, Wording(request.catalog.lang)
+    notes: tuple[str, ...] = ()
+    if cause is not None and applies_to(cause.symptom):
+        values = fitting_values(reported, arguments, memory.sizes, gpus=len(request.cards) or None)
+        notes = explained(values, say)
+        cause = replace(cause, captures={**values, **memory.searched(), **cause.captures})
+    ways = remedies.of_cause(cause, request.catalog, reported.facts, arguments)
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
         ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))
     if request.policy is None:
-        return _Ways(ways)
-    steps, notes = remedies.of_policy(request.policy, reported.cause, reported.facts, arguments)
-    say = Wording(request.catalog.lang)
-    return _Ways(ways, steps, tuple(say(note) for note in notes))
+        return _Ways(ways, notes=notes)
+    steps, skipped = remedies.of_policy(request.policy, reported.cause, reported.facts, arguments)
+    return _Ways(ways, steps, (*notes, *(say(note) for note in skipped)))
 
 
 def _is_between_cards(way: Remedy) -> bool:

@@ -15,6 +15,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import number
 from vllm_runbooks.core.records import Edit, MemoryUse, PlanComparison, Remedy
 from vllm_runbooks.core.redaction.redact import redact_name
+from vllm_runbooks.diagnosis.fitting_values import ModelSizes
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ _DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
 :1090)."""
 _FREE_BELOW = "mem.free_below_utilization"
 """Symptoms that show how much GPU memory was free when the launch requested its share."""
+_PLANNED_CAUSES = ("kv.", "oom.weights", "oom.profile_run", "oom.multimodal_encoder")
+"""Causes that the plan of the unchanged launch shows, too, if it is right."""
+_SEARCHED = {
+    "gpu_memory_utilization": "fit_utilization",
+    "max_model_len": "fit_context_tokens",
+    "max_num_seqs": "fit_sequences",
+    "max_num_batched_tokens": "fit_batched_tokens",
+}
 _AFTER_THE_CACHE = frozenset({"capture", "warm_up", "serve"})
 _MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
 
@@ -214,6 +223,64 @@ class PlannedMemory:
                 remedies_left.append(replace(remedy, checks=replace(remedy.checks, plan=state)))
         return tuple(remedies_left), tuple(notes)
 
+    @cached_property
+    def sizes(self) -> ModelSizes:
+        """Sizes of the model as the catalog has it."""
+        from vllm_runbooks.plan.shape import Attention
+        from vllm_runbooks.plan.terms import GIB
+        from vllm_runbooks.plan.weights import checkpoint_bytes
+
+        if isinstance(self.model, str):
+            return ModelSizes()
+        shape = self.model.shape
+        if shape.missing:
+            return ModelSizes(positions=shape.max_positions, is_quantized=shape.quantization is not None)
+        size = self.model.checkpoint_bytes or checkpoint_bytes(self.model.stock)
+        heads = {layer.mixer.heads for layer in shape.kinds if isinstance(layer.mixer, Attention)}
+        split = {layer.mixer.kv_heads if isinstance(layer.mixer, Attention) else 1 for layer in shape.kinds}
+        request = None
+        if not isinstance(self.planned, str) and (pool := self.planned[1].pool) is not None:
+            request = max(pool.needed_bytes()) / GIB
+        return ModelSizes(
+            None if size is None else size / GIB,
+            request,
+            max(heads, default=None),
+            min(split, default=None),
+            shape.max_positions,
+            shape.quantization is not None,
+        )
+
+    def searched(self) -> Mapping[str, str]:
+        """The smallest value of each option with which the plan fits, if it expects the failure."""
+        is_planned = self.symptom.startswith(_PLANNED_CAUSES) and self._is_expected() is False
+        if not is_planned or isinstance(self.planned, str):
+            return {}
+        from vllm_runbooks.plan import inverse
+
+        model, place, options = self.planned[0], self.place, self.options[0]
+        try:
+            ways = inverse.ways_out(
+                model,
+                lambda more: place.settings(model, {**options, **more}),
+                place.devices,
+                options,
+                environment=place.environment,
+                calibrate=self._calibrate,
+            )
+        except _UNREADABLE:
+            return {}
+        changes = [next(iter(way.changes.items())) for way in ways if way.fits and len(way.changes) == 1]
+        return {_SEARCHED[name]: f"{value}" for name, value in changes if name in _SEARCHED}
+
+    def _is_expected(self) -> bool | None:
+        """Whether the plan of the unchanged launch fits; None if there is no plan."""
+        if isinstance(self.planned, str) or not self.arguments:
+            return None
+        try:
+            return self._calibrated(self.planned[0], self.options[0]).fits
+        except _UNREADABLE:
+            return None
+
     def _edited(self, remedy: Remedy) -> Mapping[str, Any]:
         options = dict(self.options[0])
         for edit in remedy.edits:
@@ -236,6 +303,8 @@ class PlannedMemory:
         model, before = self.planned
         if self._is_refuted:
             return None, "the plan contradicts the log: it expects an earlier failure"
+        if self.symptom.startswith(_PLANNED_CAUSES) and self._is_expected():
+            return None, "the plan contradicts the log: it expects the launch to succeed"
         try:
             made = self._calibrated(model, self._edited(remedy))
         except _UNREADABLE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -76,6 +77,7 @@ def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, argumen
     return Remedy(title, cost, made, None, _UNCHECKED)
 
 
+_DECIMAL = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
 _POINTLESS = Edit("remove", "")
 """Marks an edit that would change nothing or make it worse."""
 
@@ -88,7 +90,8 @@ def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: 
     value: Any = authored.value
     if isinstance(value, str):
         filled = fill(value, captures, facts)
-        value = int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
+        printed = filled.replace(",", "") if filled else ""
+        value = int(printed) if printed.isdigit() else float(printed) if _DECIMAL.fullmatch(printed) else filled
     elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
         ((step, amount),) = value.items()
         number = float(present) if isinstance(present, (int, float)) and not isinstance(present, bool) else None

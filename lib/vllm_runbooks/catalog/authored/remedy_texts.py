@@ -12,7 +12,7 @@ from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import unknown_commands
 from vllm_runbooks.catalog.records import Condition, RemedyText
 from vllm_runbooks.catalog.steps import STEPS
-from vllm_runbooks.catalog.templates import PLACEHOLDER
+from vllm_runbooks.catalog.templates import PLACEHOLDER, SOLVED
 from vllm_runbooks.core.records import Edit, Facts, Outcome
 
 UNITS = (
@@ -43,6 +43,7 @@ def command_problems(text: str) -> Iterator[str]:
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
     """Problems of a remedy; `captures` are the available names, `whose` describes their owner."""
+    captures = captures | SOLVED
     for name in remedy.needs:
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"

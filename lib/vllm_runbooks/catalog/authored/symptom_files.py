@@ -23,7 +23,7 @@ from vllm_runbooks.catalog.authored.remedy_texts import (
 from vllm_runbooks.catalog.authored.tables import groups, pattern_faults, shared_patterns, words
 from vllm_runbooks.catalog.authored.yaml_files import date_problems, parsed
 from vllm_runbooks.catalog.records import Signature, Symptom
-from vllm_runbooks.catalog.templates import PLACEHOLDER, fill, filled_or_plain
+from vllm_runbooks.catalog.templates import PLACEHOLDER, SOLVED, fill, filled_or_plain
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.records import Facts, Severity
 
@@ -122,8 +122,9 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
         yield ("explanation",), "needs a sentence without a figure, for a message without figures"
     for location, text in _texts(symptom):
+        known = captures | SOLVED if location[0] == "remedies" else captures
         for name in PLACEHOLDER.findall(text):
-            if not is_known(name, captures):
+            if not is_known(name, known):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
         for problem in command_problems(text):
             yield location, problem
