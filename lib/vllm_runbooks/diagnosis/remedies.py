@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.records import Policy, RemedyText
 from vllm_runbooks.catalog.steps import NO_STEP, STEPS
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, value_of
-from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Remedy
+from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy
 from vllm_runbooks.diagnosis.causes import holds
 
+_UNKNOWN_RELEASE = Release()
 _UNCHECKED = Checks(
     lint="unknown: no command change",
     plan="unknown: no command change",
@@ -21,23 +23,46 @@ _UNCHECKED = Checks(
 )
 
 
-def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: Mapping[str, Any]) -> tuple[Remedy, ...]:
+def of_cause(
+    cause: Finding | None,
+    catalog: Catalog,
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
+) -> tuple[Remedy, ...]:
     """The remedies of a cause that can help this launch, not checked yet."""
     if cause is None:
         return ()
-    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments)
+    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments, release)
+
+
+def agreeing(cause: Finding, remedies: Sequence[Remedy], catalog: Catalog, facts: Facts) -> Finding:
+    """The cause with its first remedy as the first action, unless the symptom's own first remedy is offered first."""
+    always = next((text for text in catalog.symptoms[cause.symptom].remedies if not text.when), None)
+    first = next((remedy.title for remedy in remedies), None)
+    if first is None or (always is not None and first == fill(always.title, cause.captures, facts)):
+        return cause
+    return replace(cause, do_first=Wording(catalog.lang)("{title}.", title=first))
 
 
 def made(
-    texts: Iterable[RemedyText], captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]
+    texts: Iterable[RemedyText],
+    captures: Mapping[str, str],
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
 ) -> tuple[Remedy, ...]:
     """The remedies that can help, filled in; not checked yet."""
-    remedies = (_remedy(text, captures, facts, arguments) for text in texts)
+    remedies = (_remedy(text, captures, facts, arguments, release) for text in texts)
     return tuple(remedy for remedy in remedies if remedy is not None)
 
 
 def of_policy(
-    policy: Policy, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]
+    policy: Policy,
+    cause: Finding | None,
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
     """The steps of a policy, and why it or some of them do not apply to this cause."""
     if cause is None:
@@ -49,22 +74,30 @@ def of_policy(
     steps, notes = [], []
     for place, text in enumerate(policy.steps, 1):
         name = f"Policy {policy.id}, step {place} of {len(policy.steps)}"
-        step = _remedy(text, cause.captures, facts, arguments)
+        step = _remedy(text, cause.captures, facts, arguments, release)
         if step is not None:
             steps.append(replace(step, title=f"{name}: {step.title}"))
             continue
-        reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
+        reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments, release)]
         notes.append(f"{name}, skipped: {reasons[0] if reasons else 'it would change nothing'}.")
     if steps and policy.helps and not set(names) & set(policy.helps):
         notes.append(f"The policy {policy.id} may not help against {cause.symptom}.")
     return tuple(steps), tuple(notes)
 
 
-def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
+def _remedy(
+    text: RemedyText,
+    captures: Mapping[str, str],
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
+) -> Remedy | None:
     """Remedy with its values; None if it is known not to help, or needs an unknown value."""
     if any(value_of(name, captures, facts) is None for name in text.needs):
         return None
-    if any(holds(condition, captures, facts, arguments) for condition in text.unless):
+    if not all(holds(condition, captures, facts, arguments, release) for condition in text.when):
+        return None
+    if any(holds(condition, captures, facts, arguments, release) for condition in text.unless):
         return None
     edits = [_edit(authored, captures, facts, arguments) for authored in text.edits]
     if edits and all(edit is _POINTLESS for edit in edits):
@@ -83,6 +116,8 @@ _POINTLESS = Edit("remove", "")
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
     """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
+    if authored.op == "remove" and arguments and not present:
+        return _POINTLESS
     if authored.op != "set":
         return authored
     value: Any = authored.value

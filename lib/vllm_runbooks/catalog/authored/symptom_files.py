@@ -117,6 +117,8 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     for index, condition in enumerate(symptom.conditions):
         for field, problem in condition_problems(condition):
             yield ("conditions", index, field), problem
+        if not condition.says:
+            yield ("conditions", index, "says"), "is empty; the report prints it"
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
         yield ("do_first",), "must make sense without any figure, one sentence at a time; see docs/authoring.md"
     if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
