@@ -12,15 +12,11 @@ from vllm_runbooks.catalog.records import Policy, RemedyText
 from vllm_runbooks.catalog.steps import NO_STEP, STEPS
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, value_of
-from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy
+from vllm_runbooks.core.records import Edit, Facts, Finding, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.causes import holds
+from vllm_runbooks.diagnosis.named_fixes import UNCHECKED, context, named
 
 _UNKNOWN_RELEASE = Release()
-_UNCHECKED = Checks(
-    lint="unknown: no command change",
-    plan="unknown: no command change",
-    parser="unknown: not run",
-)
 
 
 def of_cause(
@@ -29,11 +25,15 @@ def of_cause(
     facts: Facts,
     arguments: Mapping[str, Any],
     release: Release = _UNKNOWN_RELEASE,
+    starts: Sequence[ServerRun] = (),
 ) -> tuple[Remedy, ...]:
-    """The remedies of a cause that can help this launch, not checked yet."""
+    """The remedies of a cause that can help this launch, not checked yet; those that its message names first."""
     if cause is None:
         return ()
-    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments, release)
+    texts = catalog.symptoms[cause.symptom].remedies
+    captures = context(starts, cause, facts, release)
+    by_message = named(cause, captures["message"], texts, facts, release, catalog.lang)
+    return unique((*by_message, *made(texts, captures, facts, arguments, release)))
 
 
 def agreeing(cause: Finding, remedies: Sequence[Remedy], catalog: Catalog, facts: Facts) -> Finding:
@@ -54,7 +54,15 @@ def made(
 ) -> tuple[Remedy, ...]:
     """The remedies that can help, filled in; not checked yet."""
     remedies = (_remedy(text, captures, facts, arguments, release) for text in texts)
-    return tuple(remedy for remedy in remedies if remedy is not None)
+    return unique(remedy for remedy in remedies if remedy is not None)
+
+
+def unique(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """The remedies without repetitions of a title: a symptom may put the same one first under a condition."""
+    by_title: dict[str, Remedy] = {}
+    for remedy in remedies:
+        by_title.setdefault(remedy.title, remedy)
+    return tuple(by_title.values())
 
 
 def of_policy(
@@ -106,7 +114,7 @@ def _remedy(
     if title is None or cost is None:
         return None
     made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
-    return Remedy(title, cost, made, None, _UNCHECKED)
+    return Remedy(title, cost, made, None, UNCHECKED)
 
 
 _POINTLESS = Edit("remove", "")

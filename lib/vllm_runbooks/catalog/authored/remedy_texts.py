@@ -23,6 +23,8 @@ UNITS = (
 """Last words of the names of numeric captures."""
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
+DERIVED = frozenset({"message", "frames", "distribution", "first_release", "latest_release"})
+"""What remedies may use besides the captures: the whole exception, the package to install, and releases."""
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last", "since or until")
 """Subjects that a condition can test, one each."""
 _TESTED_LATE = ("argument", "fact", "capture", "since or until")
@@ -44,6 +46,7 @@ def command_problems(text: str) -> Iterator[str]:
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
     """Problems of a remedy; `captures` are the available names, `whose` describes their owner."""
+    captures = captures | DERIVED
     for name in remedy.needs:
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"

@@ -14,6 +14,7 @@ from vllm_runbooks.catalog import records
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml, todos
 from vllm_runbooks.catalog.authored.remedy_texts import (
+    DERIVED,
     UNITS,
     command_problems,
     condition_problems,
@@ -125,7 +126,7 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         yield ("explanation",), "needs a sentence without a figure, for a message without figures"
     for location, text in _texts(symptom):
         for name in PLACEHOLDER.findall(text):
-            if not is_known(name, captures):
+            if not is_known(name, captures | DERIVED if location[0] == "remedies" else captures):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
         for problem in command_problems(text):
             yield location, problem

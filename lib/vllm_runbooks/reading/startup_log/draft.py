@@ -369,6 +369,7 @@ _PLATFORM_FILE = re.compile(
     re.ASCII,
 )
 """File that runs on this platform only."""
+_OF_HIP = re.compile(r"\b(HIP) (?:out of memory|error|driver error)", re.ASCII)
 
 
 def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | None:
@@ -377,13 +378,16 @@ def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | No
     if printed is not None:
         return printed
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
-    searched = (
+    messages = (raised.message for traceback in tracebacks for raised in traceback.chain)
+    searched: tuple[tuple[re.Pattern[str], Any], ...] = (
         (_BUILD, draft.version),
         (_DEVICE, draft.config.get("device_config")),
         *((_PLATFORM_FILE, frame.path) for frame in frames),
+        *((_OF_HIP, message) for message in messages),
     )
     matches = (pattern.search(text) for pattern, text in searched if isinstance(text, str))
-    return next((next(filter(None, match.groups())) for match in matches if match), None)
+    found = next((next(filter(None, match.groups())) for match in matches if match), None)
+    return "rocm" if found == "HIP" else found
 
 
 def _facts(
