@@ -54,7 +54,7 @@ def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: 
     """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
     quote = cause.evidence[0] if cause.evidence else None
     raised = next(
-        (r for start in starts for t in start.tracebacks for r in t.chain if quote is not None and r.quote == quote),
+        (r for start in starts for t in start.tracebacks for r in t.chain if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)),
         None,
     )
     text = raised.message if raised is not None else quote.text if quote is not None else ""

@@ -216,7 +216,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
     return headed(
-        say("FIXES, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))]
+        say("FIXES, best first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))]
     )
 
 
@@ -317,7 +317,7 @@ def checks(answer: Answer) -> RenderedView:
 
 
 def remedies(answer: Answer) -> RenderedView:
-    """The fixes, cheapest first, with their costs and checks."""
+    """The fixes, best first, with their costs and checks."""
     finding, say = answer.root_cause, Wording(answer.lang)
     begun = say("Do first.")
     first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
