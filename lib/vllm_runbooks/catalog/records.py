@@ -199,7 +199,7 @@ class Symptom(Authored):
     """Lines that add evidence and captures if the symptom was found."""
     conditions: tuple[Condition, ...] = ()
     remedies: tuple[RemedyText, ...] = ()
-    """Cheapest first."""
+    """The one that fits best first."""
     look_in: LookIn | None = None
     runbook: str | None = None
     references: tuple[str, ...] = ()

@@ -268,7 +268,9 @@ def _is_of_memory(reported: LaunchReport) -> bool:
 
 def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:
     """The remedies of the cause, and the steps of the requested policy."""
-    ways = remedies.of_cause(reported.cause, request.catalog, reported.facts, arguments, reported.release, reported.starts)
+    ways = remedies.of_cause(
+        reported.cause, request.catalog, reported.facts, arguments, reported.release, reported.starts
+    )
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
         ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))

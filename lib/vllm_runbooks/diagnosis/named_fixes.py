@@ -19,7 +19,7 @@ _LONGEST = 4000
 MAX_NAMED = 2
 """Most fixes that are taken from one message."""
 _ASKED = (
-    r"(?:^|[.;:,(!]\s{0,2}|\b(?:[Pp]lease|[Cc]onsider|[Tt]ry|can|should|must|need to|either|or|and|by|then)\s)"
+    r"(?:^|[.;:,(!]\s{0,2}|\b(?:[Pp]lease|[Tt]ry|can|should|must|need to|either|or|and|by|then)\s)"
     r"(?:[Uu]s(?:e|ing)|[Ss]et(?:ting)?|[Ee]xport(?:ing)?|[Pp]ass(?:ing)?|[Aa]dd(?:ing)?|[Ss]pecify(?:ing)?|"
     r"[Ee]nabl(?:e|ing)|[Rr]un with|[Tt]ry|[Pp]rovide|[Ll]aunch with|[Ss]tart with|[Ii]nstall)\s"
     r"(?:(?:the|environment|env|variable|var|flag|option|argument|vLLM|with|engine arg)\s){0,4}[`'\"(]{0,2}"
@@ -30,10 +30,28 @@ _ENVIRONMENT = re.compile(
     _ASKED + r"(?P<name>[A-Z][A-Z0-9_]{3,59})[`'\"]?(?:=|\s(?:(?:environment|env) var(?:iable)? )?to\s)" + _VALUE,
     re.ASCII,
 )
-_OPTION = re.compile(
-    _ASKED + r"--(?P<name>[a-z][a-z0-9-]{2,59})(?:[`'\"]?(?:=|\s(?:to\s)?)" + _VALUE + r")?", re.ASCII
-)
+_OPTION = re.compile(_ASKED + r"--(?P<name>[a-z][a-z0-9-]{2,59})(?:[`'\"]?(?:=|\s(?:to\s)?)" + _VALUE + r")?", re.ASCII)
 _ARGUMENT = re.compile(_ASKED + r"(?P<name>[a-z][a-z0-9_]{3,59})=" + _VALUE, re.ASCII)
+_NAME = r"[`'\"]?(?:--)?(?P<name>[a-z][a-z0-9_-]{3,59})[`'\"]?"
+_LIMITS = (
+    re.compile(
+        r"\b(?:[Ii]ncreas|[Rr]ais|[Ss]et|[Rr]educ|[Dd]ecreas|[Ll]ower)(?:e|ing|t|ting)?\s(?:the\s)?"
+        + _NAME
+        + r"\sto\s(?:at least\s|at most\s|a value of at least\s)?(?P<value>\d{1,9})\b",
+        re.ASCII,
+    ),
+    re.compile(
+        _NAME + r"(?:\s\(?=?\d{1,12}\)?)?\s(?:must|should|has to|needs to) be (?:set to )?"
+        r"(?:at least|at most|>=|<=|(?:greater|less) than or equal to)\s(?P<value>\d{1,9})\b",
+        re.ASCII,
+    ),
+    re.compile(
+        r"[(=](?P<value>\d{1,9})\)?\s(?:must be (?:<=|less than or equal to|at most)|is (?:larger|greater|bigger) than|"
+        r"cannot exceed|exceeds)\s(?:the\s)?(?P<name>max_num_batched_tokens)\s?\(?=?\d{1,9}\b",
+        re.ASCII,
+    ),
+)
+"""Options with the least or greatest value that they may have, as vLLM prints them."""
 _PIP = re.compile(
     r"\bpip3? install (?:(?:-U|--upgrade|-q) ){0,2}[`'\"]?(?P<name>[A-Za-z][\w.-]{1,40}(?:\[[\w,-]{1,40}\])?"
     r"(?:[=<>~!]=[\w.]{1,20})?)",
@@ -45,7 +63,7 @@ _AIDS = re.compile(
     re.ASCII,
 )
 """Variables that show a failure or hide it, and secrets."""
-_OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.I)
+_OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.IGNORECASE)
 _LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
 """Groups whose fixes depend on figures or on the client."""
 
@@ -54,7 +72,13 @@ def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: 
     """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
     quote = cause.evidence[0] if cause.evidence else None
     raised = next(
-        (r for start in starts for t in start.tracebacks for r in t.chain if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)),
+        (
+            r
+            for start in starts
+            for t in start.tracebacks
+            for r in t.chain
+            if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)
+        ),
         None,
     )
     text = raised.message if raised is not None else quote.text if quote is not None else ""
@@ -114,9 +138,7 @@ def _data(release: Release) -> options.ReleaseData:
         return options.load(options.known_releases()[-1])
 
 
-def _named(
-    message: str, facts: Facts, data: options.ReleaseData
-) -> Iterator[tuple[str, str, tuple[Edit, ...]]]:
+def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tuple[str, str, tuple[Edit, ...]]]:
     for match in _ENVIRONMENT.finditer(message):
         name, value = match["name"], match["value"]
         is_known = not name.startswith("VLLM_") or name in data.environment
@@ -128,9 +150,20 @@ def _named(
         option = data.by_dest.get(name) or data.by_string.get(f"--{match['name']}")
         value = _typed(match["value"], option)
         if option is not None and value is not None:
-            yield "Set {name}, as the message recommends", option.dest, (Edit("set", option.dest, value),)
+            shown = option.dest if value is True else f"{option.dest}={value}"
+            yield "Set {name}, as the message recommends", shown, (Edit("set", option.dest, value),)
+    for match in (match for pattern in _LIMITS for match in pattern.finditer(message)):
+        option = data.by_dest.get(match["name"].replace("-", "_"))
+        if option is not None:
+            yield "Set {name}, as the message requires", f"{option.dest}={match['value']}", _set(option, match["value"])
     for match in _PIP.finditer(message):
+        if match["name"] == "transformers" and "lease upgrade" not in message:
+            continue
         yield "Install {name} with pip, as the message recommends", match["name"], ()
+
+
+def _set(option: options.Option, value: str) -> tuple[Edit, ...]:
+    return (Edit("set", option.dest, int(value)),)
 
 
 def _typed(value: str | None, option: options.Option | None) -> Any:

@@ -215,9 +215,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
         if remedy.command is not None:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
-    return headed(
-        say("FIXES, best first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))]
-    )
+    return headed(say("FIXES, best first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))])
 
 
 def _notes_view(notes: Sequence[str], say: Wording) -> list[TextBlock]:
