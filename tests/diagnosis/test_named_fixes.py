@@ -45,7 +45,7 @@ def cause(class_: str = "quant.unsupported_capability") -> Finding:
 
 
 def named(message: str, version: str | None = NEWEST, **facts: Any) -> list[tuple[str, Any]]:
-    found = named_fixes.named(cause(), message, (), Facts(**facts), Release(version), None)
+    found = named_fixes.named(cause(), message, (), Facts(**facts), Release(version), lang=None)
     return [(edit.name, edit.value) for remedy in found for edit in remedy.edits] or [
         (remedy.title, None) for remedy in found
     ]
@@ -93,8 +93,8 @@ def test_no_fix_is_named_for_memory_or_for_what_the_symptom_treats() -> None:
     message, facts = "Please use --enforce-eager.", Facts()
     treated = (RemedyText("t", "c", (Edit("set", "enforce_eager", True),)),)
 
-    assert named_fixes.named(cause("oom.weights"), message, (), facts, Release(NEWEST), None) == ()
-    assert named_fixes.named(cause(), message, treated, facts, Release(NEWEST), None) == ()
+    assert named_fixes.named(cause("oom.weights"), message, (), facts, Release(NEWEST), lang=None) == ()
+    assert named_fixes.named(cause(), message, treated, facts, Release(NEWEST), lang=None) == ()
 
 
 @in_one_test(
@@ -166,7 +166,7 @@ def test_the_first_action_is_the_first_fix(tmp_path: Path) -> None:
 
 
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
-WINDOWS = '  File "C:\\\\tools\\\\vllm\\\\vllm\\\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
+WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
 OF_TPU = '  File "/opt/vllm/v1/worker/tpu_worker.py", line 1, in f\n'
 NO_ITEMS = "ValueError: Found more '<image>' placeholders in input prompt than actual multimodal data items."
 GEMMA3 = "ValueError: Model architectures ['Gemma3ForConditionalGeneration'] are not supported for now."

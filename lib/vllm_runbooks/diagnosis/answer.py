@@ -269,7 +269,12 @@ def _is_of_memory(reported: LaunchReport) -> bool:
 def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:
     """The remedies of the cause, and the steps of the requested policy."""
     ways = remedies.of_cause(
-        reported.cause, request.catalog, reported.facts, arguments, reported.release, reported.starts
+        reported.cause,
+        request.catalog,
+        reported.facts,
+        arguments,
+        release=reported.release,
+        starts=reported.starts,
     )
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}

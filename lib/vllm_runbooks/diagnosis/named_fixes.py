@@ -110,7 +110,7 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
 
 
 def named(
-    cause: Finding, message: str, texts: Sequence[RemedyText], facts: Facts, release: Release, lang: str | None
+    cause: Finding, message: str, texts: Sequence[RemedyText], facts: Facts, release: Release, *, lang: str | None
 ) -> tuple[Remedy, ...]:
     """Fixes that the message of a cause names, if the release has them; none that the symptom treats itself."""
     if cause.class_.partition(".")[0] in _LEFT_TO_PLAN:

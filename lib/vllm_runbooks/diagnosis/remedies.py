@@ -24,6 +24,7 @@ def of_cause(
     catalog: Catalog,
     facts: Facts,
     arguments: Mapping[str, Any],
+    *,
     release: Release = _UNKNOWN_RELEASE,
     starts: Sequence[ServerRun] = (),
 ) -> tuple[Remedy, ...]:
@@ -32,7 +33,7 @@ def of_cause(
         return ()
     texts = catalog.symptoms[cause.symptom].remedies
     captures = context(starts, cause, facts, release)
-    by_message = named(cause, captures["message"], texts, facts, release, catalog.lang)
+    by_message = named(cause, captures["message"], texts, facts, release, lang=catalog.lang)
     return unique((*by_message, *made(texts, captures, facts, arguments, release)))
 
 
