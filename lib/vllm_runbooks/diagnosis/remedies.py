@@ -39,7 +39,8 @@ def of_cause(
 
 def agreeing(cause: Finding, remedies: Sequence[Remedy], catalog: Catalog, facts: Facts) -> Finding:
     """The cause with its first remedy as the first action, unless the symptom's own first remedy is offered first."""
-    always = next((text for text in catalog.symptoms[cause.symptom].remedies if not text.when), None)
+    texts = catalog.symptoms[cause.symptom].remedies
+    always = next((text for text in texts if not text.when and not text.needs), None)
     first = next((remedy.title for remedy in remedies), None)
     if first is None or (always is not None and first == fill(always.title, cause.captures, facts)):
         return cause
