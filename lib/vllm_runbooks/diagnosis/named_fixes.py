@@ -16,6 +16,8 @@ from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Re
 
 _LONGEST = 4000
 """Characters of a message that are searched."""
+_MOST_LINES = 4
+"""Lines of a message that may name a fix; what follows is output of other programs."""
 MAX_NAMED = 2
 """Most fixes that are taken from one message."""
 _ASKED = (
@@ -59,7 +61,7 @@ _PIP = re.compile(
 )
 _AIDS = re.compile(
     r"CUDA_LAUNCH_BLOCKING|NCCL_DEBUG|TORCH\w*|VLLM_LOGGING\w*|AMD_\w+|HIP_LAUNCH_BLOCKING|PYTORCH_\w+|RAY_\w*LOG\w*|"
-    r"VLLM_ALLOW_LONG_MAX_MODEL_LEN|VLLM_TRACE\w*|HYDRA\w*|\w*(?:TOKEN|KEY|SECRET|PASSWORD)\w*",
+    r"VLLM_ALLOW_LONG_MAX_MODEL_LEN|VLLM_TRACE\w*|HYDRA\w*|TF_\w+|\w*(?:TOKEN|KEY|SECRET|PASSWORD)\w*",
     re.ASCII,
 )
 """Variables that show a failure or hide it, and secrets."""
@@ -118,7 +120,8 @@ def named(
     treated = {edit.name for text in texts for edit in text.edits}
     say = Wording(lang)
     remedies: dict[str, Remedy] = {}
-    for title, name, edits in _named(message, facts, _data(release)):
+    advice = "\n".join(message.split("\n")[:_MOST_LINES])
+    for title, name, edits in _named(advice, facts, _data(release)):
         if not treated.intersection(edit.name for edit in edits):
             remedies.setdefault(title, Remedy(say(title, name=name), say("not estimated"), edits, None, UNCHECKED))
     return tuple(remedies.values())[:MAX_NAMED]
