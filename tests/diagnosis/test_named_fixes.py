@@ -146,6 +146,16 @@ def test_an_option_is_removed_only_if_it_is_set() -> None:
     assert remedies.made((text,), {}, Facts(), {"quantization": None, "dtype": "half"}) == ()
 
 
+def test_an_unknown_option_is_removed(tmp_path: Path) -> None:
+    """Each option of the message by its own edit; a wrong choice is none."""
+    start = "INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version 0.11.0\nvllm: error: "
+    given = answer(tmp_path, start + "unrecognized arguments: --metrics-port 9000 --no-such\n")
+    wrong = answer(tmp_path, start + "argument subparser: invalid choice: 'serv'\n")
+
+    assert given.remedies[0].edits == (Edit("remove", "metrics_port"), Edit("remove", "no_such"))
+    assert [remedy.edits for remedy in wrong.remedies if remedy.edits] == []
+
+
 def test_the_first_action_is_the_first_fix(tmp_path: Path) -> None:
     """Also in the findings; a symptom's own sentence is kept where its general remedy is the first."""
     message = "ValueError: Attempted to assign 3 x 576 = 1728 multimodal tokens to 1152 placeholders"

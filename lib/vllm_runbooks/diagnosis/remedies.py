@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,7 +110,11 @@ def _remedy(
         return None
     if any(holds(condition, captures, facts, arguments, release) for condition in text.unless):
         return None
-    edits = [_edit(authored, captures, facts, arguments) for authored in text.edits]
+    edits = [
+        edit if "{" in authored.name else _edit(edit, captures, facts, arguments)
+        for authored in text.edits
+        for edit in _named_in_log(authored, captures, facts)
+    ]
     if edits and all(edit is _POINTLESS for edit in edits):
         return None
     title, cost = fill(text.title, captures, facts), fill(text.cost, captures, facts)
@@ -121,6 +126,17 @@ def _remedy(
 
 _POINTLESS = Edit("remove", "")
 """Marks an edit that would change nothing or make it worse."""
+
+
+_OPTION = re.compile(r"--?([A-Za-z][\w-]{1,60})|^([A-Za-z]\w{1,60})$", re.ASCII)
+
+
+def _named_in_log(authored: Edit, captures: Mapping[str, str], facts: Facts) -> tuple[Edit, ...]:
+    """The edit, once for each option in the capture that names them."""
+    if "{" not in authored.name:
+        return (authored,)
+    names = _OPTION.findall(fill(authored.name, captures, facts) or "")
+    return tuple(replace(authored, name=(dashed or plain).replace("-", "_").lower()) for dashed, plain in names)
 
 
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
