@@ -31,7 +31,8 @@ FACTS = [
     "weights_gib", "kv_cache_gib", "kv_cache_tokens", "max_concurrency", "max_concurrency_tokens", "cuda_graph_gib",
     "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib", "gpu_memory_utilization",
     "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "executor_backend",
-    "model", "architecture", "quantization", "load_seconds", "startup_seconds", "generation_tokens_per_s_max",
+    "model", "architecture", "quantization", "platform", "load_seconds", "startup_seconds",
+    "generation_tokens_per_s_max",
 ]  # fmt: skip
 
 

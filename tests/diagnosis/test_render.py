@@ -254,7 +254,7 @@ def test_the_whole_text() -> None:
         "    contradicts it: not this\n"
         "    not in this log: nor that\n"
         "\n"
-        "FIXES, cheapest first\n"
+        "FIXES, best first\n"
         "  1. Serve fewer\n"
         "       option max_num_seqs = 64\n"
         "       remove option swap_space\n"
@@ -536,7 +536,7 @@ def test_a_fix_has_its_changes_and_its_command() -> None:
     edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
-        "FIXES, cheapest first\n  1. Serve fewer\n"
+        "FIXES, best first\n  1. Serve fewer\n"
         '       option sizes = [1, "ü"]\n       option eager = true\n'
         "       option name = x y\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
         "  2. Serve fewer\n     Costs: throughput\n"

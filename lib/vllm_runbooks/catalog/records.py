@@ -55,8 +55,8 @@ class Signature(Authored):
 class Condition(Authored):
     """A condition that is true when the symptom is the cause."""
 
-    says: str
-    """Text of the condition; `{name}` is replaced by a capture or fact."""
+    says: str = ""
+    """Text of the condition; `{name}` is replaced by a capture or fact. A remedy's needs none."""
     argument: str | None = None
     """Argument (argparse destination) that is tested."""
     fact: str | None = None
@@ -68,6 +68,12 @@ class Condition(Authored):
     phase: tuple[str, ...] = ()
     """Startup phases, one of which the deciding line must belong to."""
     equals: str | int | float | bool | None = None
+    contains: tuple[str, ...] = ()
+    """Texts, one of which the value must contain, in upper or lower case."""
+    since: str | None = None
+    """First release of vLLM for which the condition is true."""
+    until: str | None = None
+    """First release of vLLM for which it is no longer true."""
     at_least: float | None = None
     at_most: float | None = None
     lacks: str | None = None
@@ -90,6 +96,8 @@ class RemedyText(Authored):
     edits: tuple[Edit, ...] = ()
     needs: tuple[str, ...] = ()
     """Captures or facts without which the remedy is not offered."""
+    when: tuple[Condition, ...] = ()
+    """Conditions that must all be true for the remedy to be offered: a log that does not show one is not enough."""
     unless: tuple[Condition, ...] = ()
     """Conditions under which the remedy does not help: it is not offered if one of them is true."""
 
@@ -191,7 +199,7 @@ class Symptom(Authored):
     """Lines that add evidence and captures if the symptom was found."""
     conditions: tuple[Condition, ...] = ()
     remedies: tuple[RemedyText, ...] = ()
-    """Cheapest first."""
+    """The one that fits best first."""
     look_in: LookIn | None = None
     runbook: str | None = None
     references: tuple[str, ...] = ()

@@ -101,6 +101,16 @@ def _document() -> dict[str, Any]:
     return data
 
 
+def releases_of(architecture: str) -> tuple[str, ...]:
+    """Releases in the catalog that support a model architecture, oldest first."""
+    document = _document()
+    return tuple(
+        release
+        for position, release in enumerate(document["releases"])
+        if _at(document["modalities"].get(architecture, []), position) is not None
+    )
+
+
 @cache
 def load(version: str) -> Support:
     """Features of a release, or of the nearest known one; raises InputError if it is no version."""

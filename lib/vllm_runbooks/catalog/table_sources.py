@@ -27,6 +27,7 @@ TABLES: Mapping[str, str] = {
     "speculative_methods": "vllm_runbooks.plan.release_rules:SinceRelease",
     "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
     "word_lists": "vllm_runbooks.reading.shell.word_lists:WordList",
+    "python_packages": "vllm_runbooks.catalog.tables:PackageName",
     "host_findings": "vllm_runbooks.catalog.tables:FindingText",
     "node_findings": "vllm_runbooks.catalog.tables:FindingText",
     "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",

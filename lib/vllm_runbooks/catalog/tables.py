@@ -59,6 +59,16 @@ class RuleFinding:
     """File or folder that it is about, relative to the one that was checked."""
 
 
+@dataclass(frozen=True)
+class PackageName(Authored):
+    """Name under which a Python module is installed."""
+
+    install: str
+    """Package, with its extra, as in `vllm[audio]`."""
+    rocm: str | None = None
+    """Package for ROCm, if it is another one."""
+
+
 @cache
 def load_table(name: str, row: type[T]) -> Mapping[str, T]:
     """The rows of a table by id, in the order of its file; raises InputError if that is missing or broken."""

@@ -278,6 +278,8 @@ class Facts:
     model: str | None = None
     architecture: str | None = None
     quantization: str | None = None
+    platform: str | None = None
+    """Platform of vLLM: cuda, rocm, cpu, xpu, tpu, hpu or neuron."""
     load_seconds: float | None = None
     startup_seconds: float | None = None
     """Wall clock from the first dated line to ready."""

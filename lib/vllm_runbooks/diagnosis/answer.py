@@ -115,7 +115,7 @@ def offered(
 
     base = LaunchCommand(command, arguments, vllm, knowledge)
     reported = LaunchReport((), Outcome.RUNNING, Diagnosis(None, ()), Facts(), arguments, Release(base.vllm, "given"))
-    ways = remedies.made(texts, captures, reported.facts, {**settings, **base.flags, **arguments})
+    ways = remedies.made(texts, captures, reported.facts, {**settings, **base.flags, **arguments}, reported.release)
     lacking = [_lacking(way, base) for way in ways]
     notes = [reason for reason in lacking if reason]
     ways = tuple(way for way, reason in zip(ways, lacking, strict=True) if not reason)
@@ -163,12 +163,17 @@ def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun])
     left_out = sum(start.left_out for start in starts)
     ways = _ways(request, reported)
     names = tuple(one_line(redact_name(d.name)) for d in evidence.documents)
+    cause, findings = reported.cause, reported.diagnosis.findings
+    if cause is not None and reported.diagnosis.first_error is None:
+        agreeing = remedies.agreeing(cause, ways.remedies, request.catalog, reported.facts)
+        findings = tuple(agreeing if finding == cause else finding for finding in findings)
+        cause = agreeing
     return Answer(
         files=names,
         outcome=reported.outcome,
         vllm=reported.release,
-        root_cause=reported.cause,
-        findings=(*reported.diagnosis.findings, *node_logs.beside(reported.starts, request.catalog), *ways.findings),
+        root_cause=cause,
+        findings=(*findings, *node_logs.beside(reported.starts, request.catalog), *ways.findings),
         starts=tuple(
             ServerRunSummary(
                 s.file,
@@ -270,13 +275,15 @@ def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str
         values = fitting_values(reported, arguments, memory.sizes, gpus=len(request.cards) or None)
         notes = explained(values, say)
         cause = replace(cause, captures={**values, **memory.searched(), **cause.captures})
-    ways = remedies.of_cause(cause, request.catalog, reported.facts, arguments)
+    ways = remedies.of_cause(
+        cause, request.catalog, reported.facts, arguments, release=reported.release, starts=reported.starts
+    )
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
         ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))
     if request.policy is None:
         return _Ways(ways, notes=notes)
-    steps, skipped = remedies.of_policy(request.policy, reported.cause, reported.facts, arguments)
+    steps, skipped = remedies.of_policy(request.policy, reported.cause, reported.facts, arguments, reported.release)
     return _Ways(ways, steps, (*notes, *(say(note) for note in skipped)))
 
 

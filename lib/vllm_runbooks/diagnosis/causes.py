@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vllm_runbooks.catalog.eras import NEVER
 from vllm_runbooks.catalog.languages import joined
+from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.records import Condition, Symptom
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import UNITS, fill, filled_or_plain
@@ -18,6 +20,7 @@ from vllm_runbooks.core.records import (
     Level,
     Outcome,
     Quote,
+    Release,
     Role,
     ServerRun,
     Severity,
@@ -25,6 +28,7 @@ from vllm_runbooks.core.records import (
     SymptomHit,
 )
 
+_UNKNOWN_RELEASE = Release()
 _UNPLACED = -2
 """Depth of a hit whose signature requires no place."""
 MAX_QUOTES = 6
@@ -336,11 +340,19 @@ def _holds(start: ServerRun, condition: Condition, captures: Mapping[str, str]) 
     """Evaluate a condition for a launch; None if the log does not show it."""
     if condition.outcome:
         return start.outcome.value in condition.outcome
-    return holds(condition, captures, start.facts, start.arguments)
+    return holds(condition, captures, start.facts, start.arguments, start.release)
 
 
-def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> bool | None:
-    """Evaluate a condition on an argument, a fact or a capture; None if unknown."""
+def holds(
+    condition: Condition,
+    captures: Mapping[str, str],
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
+) -> bool | None:
+    """Evaluate a condition on an argument, a fact, a capture or the release; None if unknown."""
+    if condition.since or condition.until:
+        return _is_between(condition.since, condition.until, release)
     value: Any = None
     if condition.argument:
         if not arguments:
@@ -360,6 +372,8 @@ def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, argum
     tests: list[Callable[[], bool]] = []
     if condition.equals is not None:
         tests.append(lambda: str(value) == str(condition.equals))
+    if condition.contains:
+        tests.append(lambda: any(text.lower() in str(value).lower() for text in condition.contains))
     if condition.at_least is not None:
         tests.append(lambda: float(value) >= float(condition.at_least or 0))
     if condition.at_most is not None:
@@ -368,6 +382,15 @@ def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, argum
         return all(test() for test in tests)
     except (TypeError, ValueError):
         return None
+
+
+def _is_between(since: str | None, until: str | None, release: Release) -> bool | None:
+    """Whether the launch's release is in a range; None if the log does not show it."""
+    versions = (release.version,) if release.version else release.candidates
+    keys = [key for version in versions if (key := version_key(version)) is not None]
+    first, end = version_key(since or "") or (), version_key(until or "") or NEVER
+    verdicts = {first <= key < end for key in keys}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _captured(name: str, captures: Mapping[str, str]) -> Any:

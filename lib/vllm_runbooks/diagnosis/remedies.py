@@ -4,41 +4,76 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.records import Policy, RemedyText
 from vllm_runbooks.catalog.steps import NO_STEP, STEPS
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, value_of
-from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Remedy
+from vllm_runbooks.core.records import Edit, Facts, Finding, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.causes import holds
+from vllm_runbooks.diagnosis.named_fixes import UNCHECKED, context, named
 
-_UNCHECKED = Checks(
-    lint="unknown: no command change",
-    plan="unknown: no command change",
-    parser="unknown: not run",
-)
+_UNKNOWN_RELEASE = Release()
 
 
-def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: Mapping[str, Any]) -> tuple[Remedy, ...]:
-    """The remedies of a cause that can help this launch, not checked yet."""
+def of_cause(
+    cause: Finding | None,
+    catalog: Catalog,
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    *,
+    release: Release = _UNKNOWN_RELEASE,
+    starts: Sequence[ServerRun] = (),
+) -> tuple[Remedy, ...]:
+    """The remedies of a cause that can help this launch, not checked yet; those that its message names first."""
     if cause is None:
         return ()
-    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments)
+    texts = catalog.symptoms[cause.symptom].remedies
+    captures = context(starts, cause, facts, release)
+    by_message = named(cause, captures["message"], texts, facts, release, lang=catalog.lang)
+    return unique((*by_message, *made(texts, captures, facts, arguments, release)))
+
+
+def agreeing(cause: Finding, remedies: Sequence[Remedy], catalog: Catalog, facts: Facts) -> Finding:
+    """The cause with its first remedy as the first action, unless the symptom's own first remedy is offered first."""
+    texts = catalog.symptoms[cause.symptom].remedies
+    always = next((text for text in texts if not text.when and not text.needs), None)
+    first = next((remedy.title for remedy in remedies), None)
+    if first is None or (always is not None and first == fill(always.title, cause.captures, facts)):
+        return cause
+    return replace(cause, do_first=Wording(catalog.lang)("{title}.", title=first))
 
 
 def made(
-    texts: Iterable[RemedyText], captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]
+    texts: Iterable[RemedyText],
+    captures: Mapping[str, str],
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
 ) -> tuple[Remedy, ...]:
     """The remedies that can help, filled in; not checked yet."""
-    remedies = (_remedy(text, captures, facts, arguments) for text in texts)
-    return tuple(remedy for remedy in remedies if remedy is not None)
+    remedies = (_remedy(text, captures, facts, arguments, release) for text in texts)
+    return unique(remedy for remedy in remedies if remedy is not None)
+
+
+def unique(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """The remedies without repetitions of a title: a symptom may put the same one first under a condition."""
+    by_title: dict[str, Remedy] = {}
+    for remedy in remedies:
+        by_title.setdefault(remedy.title, remedy)
+    return tuple(by_title.values())
 
 
 def of_policy(
-    policy: Policy, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]
+    policy: Policy,
+    cause: Finding | None,
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
     """The steps of a policy, and why it or some of them do not apply to this cause."""
     if cause is None:
@@ -50,31 +85,43 @@ def of_policy(
     steps, notes = [], []
     for place, text in enumerate(policy.steps, 1):
         name = f"Policy {policy.id}, step {place} of {len(policy.steps)}"
-        step = _remedy(text, cause.captures, facts, arguments)
+        step = _remedy(text, cause.captures, facts, arguments, release)
         if step is not None:
             steps.append(replace(step, title=f"{name}: {step.title}"))
             continue
-        reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
+        reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments, release)]
         notes.append(f"{name}, skipped: {reasons[0] if reasons else 'it would change nothing'}.")
     if steps and policy.helps and not set(names) & set(policy.helps):
         notes.append(f"The policy {policy.id} may not help against {cause.symptom}.")
     return tuple(steps), tuple(notes)
 
 
-def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
+def _remedy(
+    text: RemedyText,
+    captures: Mapping[str, str],
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    release: Release = _UNKNOWN_RELEASE,
+) -> Remedy | None:
     """Remedy with its values; None if it is known not to help, or needs an unknown value."""
     if any(value_of(name, captures, facts) is None for name in text.needs):
         return None
-    if any(holds(condition, captures, facts, arguments) for condition in text.unless):
+    if not all(holds(condition, captures, facts, arguments, release) for condition in text.when):
         return None
-    edits = [_edit(authored, captures, facts, arguments) for authored in text.edits]
+    if any(holds(condition, captures, facts, arguments, release) for condition in text.unless):
+        return None
+    edits = [
+        edit if "{" in authored.name else _edit(edit, captures, facts, arguments)
+        for authored in text.edits
+        for edit in _named_in_log(authored, captures, facts)
+    ]
     if edits and all(edit is _POINTLESS for edit in edits):
         return None
     title, cost = fill(text.title, captures, facts), fill(text.cost, captures, facts)
     if title is None or cost is None:
         return None
     made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
-    return Remedy(title, cost, made, None, _UNCHECKED)
+    return Remedy(title, cost, made, None, UNCHECKED)
 
 
 _DECIMAL = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
@@ -82,9 +129,22 @@ _POINTLESS = Edit("remove", "")
 """Marks an edit that would change nothing or make it worse."""
 
 
+_OPTION = re.compile(r"--?([A-Za-z][\w-]{1,60})|^([A-Za-z]\w{1,60})$", re.ASCII)
+
+
+def _named_in_log(authored: Edit, captures: Mapping[str, str], facts: Facts) -> tuple[Edit, ...]:
+    """The edit, once for each option in the capture that names them."""
+    if "{" not in authored.name:
+        return (authored,)
+    names = _OPTION.findall(fill(authored.name, captures, facts) or "")
+    return tuple(replace(authored, name=(dashed or plain).replace("-", "_").lower()) for dashed, plain in names)
+
+
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
     """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
+    if authored.op == "remove" and arguments and not present:
+        return _POINTLESS
     if authored.op != "set":
         return authored
     value: Any = authored.value

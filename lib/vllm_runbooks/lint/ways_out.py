@@ -103,12 +103,12 @@ class LaunchCommand:
     def _checked(self, remedy: Remedy) -> Remedy | None:
         if not remedy.edits:
             return self._unknown(remedy, "no command is changed")
+        if self._is_useless(remedy):
+            return None
         if self.found is None:
             return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
         if self.data is None:
             return self._unknown(remedy, "unknown release; set --vllm")
-        if not {edit.name for edit in remedy.edits if edit.op == "set"} <= {"model", "model_tag", *self.data.by_dest}:
-            return None
         if self._is_damaged:
             return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
         if self._given is None:
@@ -127,6 +127,21 @@ class LaunchCommand:
         if command is None:
             return self._unknown(remedy, "the command cannot be shown apart from its text, which is long")
         return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
+
+    def _is_useless(self, remedy: Remedy) -> bool:
+        """Whether the release lacks an option or a variable of a remedy, or the command sets all its variables."""
+        environment = {} if self.found is None else self.found.environment
+        values = {name: setting.value.value for name, setting in environment.items()}
+        if all(edit.op == "env" and values.get(edit.name) == str(edit.value) for edit in remedy.edits):
+            return True
+        if self.data is None:
+            return False
+        options_known = {"model", "model_tag", *self.data.by_dest}
+        return any(
+            edit.name not in (options_known if edit.op == "set" else self.data.environment)
+            for edit in remedy.edits
+            if edit.op == "set" or (edit.op == "env" and edit.name.startswith("VLLM_"))
+        )
 
     @cached_property
     def _is_damaged(self) -> bool:

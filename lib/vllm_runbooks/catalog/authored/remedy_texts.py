@@ -10,6 +10,7 @@ from dataclasses import fields
 from vllm_runbooks.catalog import host_commands, records
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import unknown_commands
+from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.records import Condition, RemedyText
 from vllm_runbooks.catalog.steps import STEPS
 from vllm_runbooks.catalog.templates import PLACEHOLDER, SOLVED
@@ -22,9 +23,11 @@ UNITS = (
 """Last words of the names of numeric captures."""
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
-_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last")
+DERIVED = frozenset({"message", "frames", "distribution", "first_release", "latest_release"})
+"""What remedies may use besides the captures: the whole exception, the package to install, and releases."""
+_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last", "since or until")
 """Subjects that a condition can test, one each."""
-_TESTED_LATE = ("argument", "fact", "capture")
+_TESTED_LATE = ("argument", "fact", "capture", "since or until")
 """Subjects that are still available when remedies are chosen."""
 
 
@@ -43,27 +46,31 @@ def command_problems(text: str) -> Iterator[str]:
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
     """Problems of a remedy; `captures` are the available names, `whose` describes their owner."""
-    captures = captures | SOLVED
+    captures = captures | SOLVED | DERIVED
     for name in remedy.needs:
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"
-    for number, condition in enumerate(remedy.unless):
+    for kind, number, condition in ((k, n, c) for k in ("when", "unless") for n, c in enumerate(getattr(remedy, k))):
         for field, problem in condition_problems(condition, _TESTED_LATE):
-            yield ("unless", number, field), problem
+            yield (kind, number, field), problem
         for name in filter(None, (condition.capture or "").split("/")):
             if name not in captures:
-                yield ("unless", number, "capture"), f"{name!r} is not a capture of {whose}"
+                yield (kind, number, "capture"), f"{name!r} is not a capture of {whose}"
     for edit, problem in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
         yield ("edits", remedy.edits.index(edit)), problem
 
 
 def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED) -> Iterator[tuple[str, str]]:
     """Invalid fields of a condition, with the problem of each; `allowed` is what it may test."""
-    tested = [name for name in _TESTED if getattr(condition, name)]
+    tested = [name for name in _TESTED if any(getattr(condition, part) for part in name.split(" or "))]
     if len(tested) != 1 or tested[0] not in allowed:
         yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of {', '.join(allowed)}"
     if condition.fact and condition.fact not in FACTS:
         yield "fact", f"{condition.fact!r} is not a fact; see docs/reading.md"
+    for field in ("since", "until"):
+        text = getattr(condition, field)
+        if text is not None and version_key(text) is None:
+            yield field, f"{text!r} is not a vLLM version; use one such as 0.19.0"
     for phase in condition.phase:
         if phase not in records.PHASES:
             yield "phase", f"{phase!r} is not a phase; use one of {', '.join(records.PHASES)}"

@@ -14,6 +14,7 @@ from vllm_runbooks.catalog import records
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml, todos
 from vllm_runbooks.catalog.authored.remedy_texts import (
+    DERIVED,
     UNITS,
     command_problems,
     condition_problems,
@@ -117,12 +118,14 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
     for index, condition in enumerate(symptom.conditions):
         for field, problem in condition_problems(condition):
             yield ("conditions", index, field), problem
+        if not condition.says:
+            yield ("conditions", index, "says"), "is empty; the report prints it"
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
         yield ("do_first",), "must make sense without any figure, one sentence at a time; see docs/authoring.md"
     if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
         yield ("explanation",), "needs a sentence without a figure, for a message without figures"
     for location, text in _texts(symptom):
-        known = captures | SOLVED if location[0] == "remedies" else captures
+        known = captures | SOLVED | DERIVED if location[0] == "remedies" else captures
         for name in PLACEHOLDER.findall(text):
             if not is_known(name, known):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"

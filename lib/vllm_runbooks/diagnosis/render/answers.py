@@ -215,9 +215,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
         if remedy.command is not None:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
-    return headed(
-        say("FIXES, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))]
-    )
+    return headed(say("FIXES, best first"), [*blocks, *(Prose(line) for line in answer_words.verdicts(remedies, say))])
 
 
 def _notes_view(notes: Sequence[str], say: Wording) -> list[TextBlock]:
@@ -317,7 +315,7 @@ def checks(answer: Answer) -> RenderedView:
 
 
 def remedies(answer: Answer) -> RenderedView:
-    """The fixes, cheapest first, with their costs and checks."""
+    """The fixes, best first, with their costs and checks."""
     finding, say = answer.root_cause, Wording(answer.lang)
     begun = say("Do first.")
     first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""

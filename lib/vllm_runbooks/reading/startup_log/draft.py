@@ -240,7 +240,7 @@ class LaunchDraft:
             warnings=tuple(LoggedWarning(quote, count) for quote, count in self.warnings.values()),
             tracebacks=tracebacks,
             hits=tuple(sorted(self.hits, key=lambda hit: (hit.quote.line, hit.quote.column))),
-            facts=_facts(self, readings, arguments),
+            facts=_facts(self, readings, arguments, tracebacks),
             ranks=_rank_facts(readings),
             progress=dict(self.progress),
             last_lines=dict(self.wrote),
@@ -359,7 +359,43 @@ def _meaning(tokens: float | None, concurrency: float | None, per_request: float
     return "full-length" if abs(tokens - full) <= full * tolerance else "slots"
 
 
-def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: Mapping[str, Any]) -> Facts:
+_BUILD = re.compile(r"\+(cpu|rocm|xpu|tpu|neuron)", re.ASCII)
+"""Platform in a release's suffix, as in `0.11.0+rocm641`."""
+_DEVICE = re.compile(r"\b(cpu|xpu|tpu|hpu|neuron)\b", re.ASCII)
+"""Platform in `device_config`; PyTorch calls a ROCm device "cuda" too."""
+_PLATFORM_FILE = re.compile(
+    r"vllm/(?:\w{1,20}/){1,4}(?:(cpu|tpu|xpu|hpu|neuron)_(?:worker|model_runner|executor)|"
+    r"(?<=platforms/)(cpu|rocm|tpu|xpu|hpu|neuron))\.py\Z",
+    re.ASCII,
+)
+"""File that runs on this platform only."""
+_OF_HIP = re.compile(r"\b(HIP) (?:out of memory|error|driver error)", re.ASCII)
+
+
+def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | None:
+    """Platform that vLLM reports, else the one of its build, its device or its files; None if unknown."""
+    printed = draft.words.get("platform")
+    if printed is not None:
+        return printed
+    frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
+    messages = (raised.message for traceback in tracebacks for raised in traceback.chain)
+    searched: tuple[tuple[re.Pattern[str], Any], ...] = (
+        (_BUILD, draft.version),
+        (_DEVICE, draft.config.get("device_config")),
+        *((_PLATFORM_FILE, frame.path) for frame in frames),
+        *((_OF_HIP, message) for message in messages),
+    )
+    matches = (pattern.search(text) for pattern, text in searched if isinstance(text, str))
+    found = next((next(filter(None, match.groups())) for match in matches if match), None)
+    return "rocm" if found == "HIP" else found
+
+
+def _facts(
+    draft: LaunchDraft,
+    readings: tuple[PrintedFigure, ...],
+    arguments: Mapping[str, Any],
+    tracebacks: tuple[Traceback, ...],
+) -> Facts:
     by_name: dict[str, list[float]] = {}
     for reading in readings:
         by_name.setdefault(reading.name, []).append(reading.value)
@@ -404,6 +440,7 @@ def _facts(draft: LaunchDraft, readings: tuple[PrintedFigure, ...], arguments: M
         model=_word(arguments.get("model"), config.get("model"), arguments.get("model_tag"), words.get("model")),
         architecture=_word(words.get("architecture")),
         quantization=_word(config.get("quantization"), arguments.get("quantization")),
+        platform=_platform(draft, tracebacks),
         load_seconds=largest("load_seconds"),
         startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
         generation_tokens_per_s_max=draft.fastest,

@@ -1,0 +1,178 @@
+"""Fixes that the failing software names in its own message, and what a message tells remedies about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vllm_runbooks.catalog import options, support
+from vllm_runbooks.catalog.languages import Wording
+from vllm_runbooks.catalog.options import version_key
+from vllm_runbooks.catalog.records import RemedyText
+from vllm_runbooks.catalog.tables import PackageName, load_table
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy, ServerRun
+
+_LONGEST = 4000
+"""Characters of a message that are searched."""
+_MOST_LINES = 4
+"""Lines of a message that may name a fix; what follows is output of other programs."""
+MAX_NAMED = 2
+"""Most fixes that are taken from one message."""
+_ASKED = (
+    r"(?:^|[.;:,(!]\s{0,2}|\b(?:[Pp]lease|[Tt]ry|can|should|must|need to|either|or|and|by|then)\s)"
+    r"(?:[Uu]s(?:e|ing)|[Ss]et(?:ting)?|[Ee]xport(?:ing)?|[Pp]ass(?:ing)?|[Aa]dd(?:ing)?|[Ss]pecify(?:ing)?|"
+    r"[Ee]nabl(?:e|ing)|[Rr]un with|[Tt]ry|[Pp]rovide|[Ll]aunch with|[Ss]tart with|[Ii]nstall)\s"
+    r"(?:(?:the|environment|env|variable|var|flag|option|argument|vLLM|with|engine arg)\s){0,4}[`'\"(]{0,2}"
+)
+"""A request to do something, not the description of what was done."""
+_VALUE = r"[`'\"]{0,2}(?P<value>[\w/+-][\w./:+-]{0,59}?)(?=[`'\",.;)!]{0,3}(?:\s|\Z))"
+_ENVIRONMENT = re.compile(
+    _ASKED + r"(?P<name>[A-Z][A-Z0-9_]{3,59})[`'\"]?(?:=|\s(?:(?:environment|env) var(?:iable)? )?to\s)" + _VALUE,
+    re.ASCII,
+)
+_OPTION = re.compile(_ASKED + r"--(?P<name>[a-z][a-z0-9-]{2,59})(?:[`'\"]?(?:=|\s(?:to\s)?)" + _VALUE + r")?", re.ASCII)
+_ARGUMENT = re.compile(_ASKED + r"(?P<name>[a-z][a-z0-9_]{3,59})=" + _VALUE, re.ASCII)
+_NAME = r"[`'\"]?(?:--)?(?P<name>[a-z][a-z0-9_-]{3,59})[`'\"]?"
+_LIMITS = (
+    re.compile(
+        r"\b(?:[Ii]ncreas|[Rr]ais|[Ss]et|[Rr]educ|[Dd]ecreas|[Ll]ower)(?:e|ing|t|ting)?\s(?:the\s)?"
+        + _NAME
+        + r"\sto\s(?:at least\s|at most\s|a value of at least\s)?(?P<value>\d{1,9})\b",
+        re.ASCII,
+    ),
+    re.compile(
+        _NAME + r"(?:\s\(?=?\d{1,12}\)?)?\s(?:must|should|has to|needs to) be (?:set to )?"
+        r"(?:at least|at most|>=|<=|(?:greater|less) than or equal to)\s(?P<value>\d{1,9})\b",
+        re.ASCII,
+    ),
+    re.compile(
+        r"[(=](?P<value>\d{1,9})\)?\s(?:must be (?:<=|less than or equal to|at most)|is (?:larger|greater|bigger) than|"
+        r"cannot exceed|exceeds)\s(?:the\s)?(?P<name>max_num_batched_tokens)\s?\(?=?\d{1,9}\b",
+        re.ASCII,
+    ),
+)
+"""Options with the least or greatest value that they may have, as vLLM prints them."""
+_PIP = re.compile(
+    r"\bpip3? install (?:(?:-U|--upgrade|-q) ){0,2}[`'\"]?(?P<name>[A-Za-z][\w.-]{1,40}(?:\[[\w,-]{1,40}\])?"
+    r"(?:[=<>~!]=[\w.]{1,20})?)",
+    re.ASCII,
+)
+_AIDS = re.compile(
+    r"CUDA_LAUNCH_BLOCKING|NCCL_DEBUG|TORCH\w*|VLLM_LOGGING\w*|AMD_\w+|HIP_LAUNCH_BLOCKING|PYTORCH_\w+|RAY_\w*LOG\w*|"
+    r"VLLM_ALLOW_LONG_MAX_MODEL_LEN|VLLM_TRACE\w*|HYDRA\w*|TF_\w+|\w*(?:TOKEN|KEY|SECRET|PASSWORD)\w*",
+    re.ASCII,
+)
+"""Variables that show a failure or hide it, and secrets."""
+_OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.IGNORECASE)
+_LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
+"""Groups whose fixes depend on figures or on the client."""
+
+
+def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: Release) -> dict[str, str]:
+    """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
+    quote = cause.evidence[0] if cause.evidence else None
+    raised = next(
+        (
+            r
+            for start in starts
+            for t in start.tracebacks
+            for r in t.chain
+            if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)
+        ),
+        None,
+    )
+    text = raised.message if raised is not None else quote.text if quote is not None else ""
+    more = {"message": text[:_LONGEST], **dict(_derived(cause.captures, facts, release))}
+    if raised is not None:
+        more["frames"] = " ".join(f"{frame.path.replace(chr(92), '/')}:{frame.function}" for frame in raised.frames)
+    return {**more, **cause.captures}
+
+
+def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Iterator[tuple[str, str]]:
+    package = captures.get("package", "")
+    row = load_table("python_packages", PackageName).get(package)
+    if row is not None:
+        yield "distribution", (row.rocm if facts.platform == "rocm" else None) or row.install
+    elif package and "." not in package:
+        yield "distribution", package.replace("_", "-")
+    architecture = re.match(r"\w{2,80}", captures.get("architecture", ""))
+    if architecture is not None and architecture[0] != "None":
+        try:
+            supporting = support.releases_of(architecture[0])
+        except InputError:
+            return
+        present = version_key(release.version or "") or ()
+        later = [version for version in supporting if (version_key(version) or ()) > present]
+        if later:
+            yield "first_release", later[0]
+        elif not supporting:
+            yield "latest_release", options.known_releases()[-1]
+
+
+def named(
+    cause: Finding, message: str, texts: Sequence[RemedyText], facts: Facts, release: Release, *, lang: str | None
+) -> tuple[Remedy, ...]:
+    """Fixes that the message of a cause names, if the release has them; none that the symptom treats itself."""
+    if cause.class_.partition(".")[0] in _LEFT_TO_PLAN:
+        return ()
+    treated = {edit.name for text in texts for edit in text.edits}
+    say = Wording(lang)
+    remedies: dict[str, Remedy] = {}
+    advice = "\n".join(message.split("\n")[:_MOST_LINES])
+    for title, name, edits in _named(advice, facts, _data(release)):
+        if not treated.intersection(edit.name for edit in edits):
+            remedies.setdefault(title, Remedy(say(title, name=name), say("not estimated"), edits, None, UNCHECKED))
+    return tuple(remedies.values())[:MAX_NAMED]
+
+
+UNCHECKED = Checks(
+    lint="unknown: no command change",
+    plan="unknown: no command change",
+    parser="unknown: not run",
+)
+
+
+def _data(release: Release) -> options.ReleaseData:
+    try:
+        return options.load(release.version or options.known_releases()[-1])
+    except InputError:
+        return options.load(options.known_releases()[-1])
+
+
+def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tuple[str, str, tuple[Edit, ...]]]:
+    for match in _ENVIRONMENT.finditer(message):
+        name, value = match["name"], match["value"]
+        is_known = not name.startswith("VLLM_") or name in data.environment
+        is_elsewhere = facts.platform not in (None, "cuda") and _OF_CUDA.search(f"{name} {value}")
+        if is_known and not is_elsewhere and not _AIDS.fullmatch(name):
+            yield "Set {name}, as the message recommends", f"{name}={value}", (Edit("env", name, value),)
+    for match in (*_OPTION.finditer(message), *_ARGUMENT.finditer(message)):
+        name = match["name"].replace("-", "_")
+        option = data.by_dest.get(name) or data.by_string.get(f"--{match['name']}")
+        value = _typed(match["value"], option)
+        if option is not None and value is not None:
+            shown = option.dest if value is True else f"{option.dest}={value}"
+            yield "Set {name}, as the message recommends", shown, (Edit("set", option.dest, value),)
+    for match in (match for pattern in _LIMITS for match in pattern.finditer(message)):
+        option = data.by_dest.get(match["name"].replace("-", "_"))
+        if option is not None:
+            yield "Set {name}, as the message requires", f"{option.dest}={match['value']}", _set(option, match["value"])
+    for match in _PIP.finditer(message):
+        if match["name"] == "transformers" and "lease upgrade" not in message:
+            continue
+        yield "Install {name} with pip, as the message recommends", match["name"], ()
+
+
+def _set(option: options.Option, value: str) -> tuple[Edit, ...]:
+    return (Edit("set", option.dest, int(value)),)
+
+
+def _typed(value: str | None, option: options.Option | None) -> Any:
+    """A value as an edit has it; None if the message names none and the option needs one."""
+    if option is not None and not option.takes_value:
+        return (value or "true").lower() not in ("false", "0")
+    if value is None:
+        return None
+    return int(value) if value.isdigit() else value

@@ -1,0 +1,272 @@
+"""Fixes that a message names, and remedies that depend on message, frames, platform and release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rows import in_one_test
+from vllm_runbooks.catalog.load import load_catalog
+from vllm_runbooks.catalog.records import Condition, RemedyText
+from vllm_runbooks.core.records import Answer, Conditions, Edit, Facts, Finding, Level, Release, Severity
+from vllm_runbooks.diagnosis import diagnosing, named_fixes, remedies
+from vllm_runbooks.diagnosis.causes import holds
+from vllm_runbooks.reading import sources
+
+NEWEST = "0.33.0"
+
+
+def answer(tmp_path: Path, text: str) -> Answer:
+    log = tmp_path / "start.log"
+    log.write_text(text, encoding="utf-8")
+    return diagnosing.diagnose(sources.load_files([str(log)]))
+
+
+def failed(error: str, *, frames: str = "", version: str = NEWEST, platform: str = "cuda", arguments: str = "") -> str:
+    """A launch that ends with an exception."""
+    return (
+        f"INFO 11-20 09:14:00 [__init__.py:256] Automatically detected platform {platform}.\n"
+        f"INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version {version}\n"
+        + (f"INFO 11-20 09:14:02 [utils.py:278] non-default args: {{{arguments}}}\n" if arguments else "")
+        + "Traceback (most recent call last):\n"
+        + (frames or '  File "/opt/vllm/worker.py", line 1, in load\n    load()\n')
+        + f"{error}\n"
+    )
+
+
+def titles(given: Answer) -> list[str]:
+    return [remedy.title for remedy in given.remedies]
+
+
+def cause(class_: str = "quant.unsupported_capability") -> Finding:
+    return Finding(class_, class_, "t", Severity.FATAL, Level.CONFIRMED, (), {}, Conditions(), "", "", "", "")
+
+
+def named(message: str, version: str | None = NEWEST, **facts: Any) -> list[tuple[str, Any]]:
+    found = named_fixes.named(cause(), message, (), Facts(**facts), Release(version), lang=None)
+    return [(edit.name, edit.value) for remedy in found for edit in remedy.edits] or [
+        (remedy.title, None) for remedy in found
+    ]
+
+
+@in_one_test(
+    ("message", "edits"),
+    [
+        ("Please set VLLM_USE_DEEP_GEMM=0 to disable it.", [("VLLM_USE_DEEP_GEMM", "0")]),
+        ("You can export VLLM_USE_DEEP_GEMM=0.", [("VLLM_USE_DEEP_GEMM", "0")]),
+        ("Not supported. Set `VLLM_USE_DEEP_GEMM` to `0`", [("VLLM_USE_DEEP_GEMM", "0")]),
+        ("it was run with VLLM_USE_DEEP_GEMM=0", []),
+        ("set VLLM_NO_SUCH_NAME=0", []),
+        ("Please set CUDA_LAUNCH_BLOCKING=1", []),
+        ("Please set HF_TOKEN=x", []),
+        ("set TF_ENABLE_ONEDNN_OPTS=0", []),
+        ("a\nb\nc\nPlease use --enforce-eager.", [("enforce_eager", True)]),
+        ("a\nb\nc\nd\nPlease use --enforce-eager.", []),
+        ("Please use --enforce-eager instead.", [("enforce_eager", True)]),
+        ("Please use --linear-backend marlin.", [("linear_backend", "marlin")]),
+        ("Please use --linear-backend.", []),
+        ("Please use --no-such-option 3.", []),
+        ("when using --linear-backend marlin", []),
+        ("For MoE, set moe_backend='triton' or auto", [("moe_backend", "triton")]),
+        ("Please increase max_num_batched_tokens to 2496.", [("max_num_batched_tokens", 2496)]),
+        ("max_num_batched_tokens (2048) must be at least 2496", [("max_num_batched_tokens", 2496)]),
+        ("block_size (2496) must be <= max_num_batched_tokens (2048).", [("max_num_batched_tokens", 2496)]),
+        ("some_size must be at least 4", []),
+        ("run `pip install humming-kernels`", [("Install humming-kernels with pip, as the message recommends", None)]),
+        ("try pip install --upgrade transformers", []),
+    ],
+)
+def test_a_fix_that_the_message_names(message: str, edits: list[tuple[str, Any]]) -> None:
+    """Advice, not descriptions; options and variables that the release has."""
+    assert named(message) == edits
+
+
+def test_a_named_fix_fits_release_and_platform() -> None:
+    message = "Please set VLLM_ATTENTION_BACKEND=FLASHINFER."
+
+    assert named(message, "0.11.0") == [("VLLM_ATTENTION_BACKEND", "FLASHINFER")]
+    assert named(message, "0.11.0", platform="rocm") == []
+    assert named(message) == []
+    assert named("Please use --linear-backend marlin.", "no version") == [("linear_backend", "marlin")]
+
+
+def test_no_fix_is_named_for_memory_or_for_what_the_symptom_treats() -> None:
+    message, facts = "Please use --enforce-eager.", Facts()
+    treated = (RemedyText("t", "c", (Edit("set", "enforce_eager", True),)),)
+
+    assert named_fixes.named(cause("oom.weights"), message, (), facts, Release(NEWEST), lang=None) == ()
+    assert named_fixes.named(cause(), message, treated, facts, Release(NEWEST), lang=None) == ()
+
+
+@in_one_test(
+    ("condition", "release", "expected"),
+    [
+        (Condition(since="0.8.3"), Release("0.8.3"), True),
+        (Condition(since="0.8.3"), Release("0.8.0rc3.dev5+g5eeabc2a"), False),
+        (Condition(since="0.8.3"), Release("0.8.3rc1"), False),
+        (Condition(until="0.8.3"), Release("0.8.2"), True),
+        (Condition(until="0.8.3"), Release("0.8.3"), False),
+        (Condition(since="0.8", until="0.9"), Release("0.8.5"), True),
+        (Condition(since="0.8", until="0.9"), Release("0.9.0"), False),
+        (Condition(since="0.8"), Release(), None),
+        (Condition(since="0.8"), Release(candidates=("0.8.5", "0.9.2")), True),
+        (Condition(since="0.9"), Release(candidates=("0.8.5", "0.9.2")), None),
+        (Condition(since="0.8"), Release("x"), None),
+    ],
+)
+def test_a_condition_on_the_release(condition: Condition, release: Release, expected: bool | None) -> None:  # noqa: FBT001
+    assert holds(condition, {}, Facts(), {}, release) is expected
+
+
+def test_a_condition_on_words() -> None:
+    condition = Condition(capture="op", contains=("Marlin", "ggml"))
+
+    assert holds(condition, {"op": "gptq_marlin_gemm"}, Facts(), {}) is True
+    assert holds(condition, {"op": "rms_norm"}, Facts(), {}) is False
+    assert holds(condition, {}, Facts(), {}) is None
+
+
+def test_every_condition_of_when_must_be_true() -> None:
+    text = RemedyText("t", "c", when=(Condition(capture="a", equals="1"), Condition(since="0.8")))
+
+    def made(captures: dict[str, str], release: Release) -> int:
+        return len(remedies.made((text, text), captures, Facts(), {}, release))
+
+    assert made({"a": "1"}, Release("0.9.2")) == 1  # a repeated title is offered once
+    assert made({"a": "2"}, Release("0.9.2")) == made({}, Release("0.9.2")) == made({"a": "1"}, Release()) == 0
+
+
+def test_an_option_is_removed_only_if_it_is_set() -> None:
+    text = RemedyText("t", "c", (Edit("remove", "quantization"),))
+
+    assert len(remedies.made((text,), {}, Facts(), {"quantization": "awq"})) == 1
+    assert len(remedies.made((text,), {}, Facts(), {})) == 1
+    assert remedies.made((text,), {}, Facts(), {"quantization": None, "dtype": "half"}) == ()
+
+
+def test_an_unknown_option_is_removed(tmp_path: Path) -> None:
+    """Each option of the message by its own edit; a wrong choice is none."""
+    start = "INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version 0.11.0\nvllm: error: "
+    given = answer(tmp_path, start + "unrecognized arguments: --metrics-port 9000 --no-such\n")
+    wrong = answer(tmp_path, start + "argument subparser: invalid choice: 'serv'\n")
+
+    assert given.remedies[0].edits == (Edit("remove", "metrics_port"), Edit("remove", "no_such"))
+    assert [remedy.edits for remedy in wrong.remedies if remedy.edits] == []
+
+
+def test_the_first_action_is_the_first_fix(tmp_path: Path) -> None:
+    """Also in the findings; a symptom's own sentence is kept where its general remedy is the first."""
+    message = "ValueError: Attempted to assign 3 x 576 = 1728 multimodal tokens to 1152 placeholders"
+    given = answer(tmp_path, failed(message, version="0.7.3"))
+    assert given.root_cause is not None
+
+    assert titles(given)[0] == "Upgrade to a release that fixes the model's processor"
+    assert given.root_cause.do_first == "Upgrade to a release that fixes the model's processor."
+    assert given.findings[0] == given.root_cause
+    assert not any("in one step" in title for title in titles(given))
+
+    given = answer(tmp_path, failed(message, version="0.9.2"))
+    assert any("in one step" in title for title in titles(given))
+
+    given = answer(
+        tmp_path,
+        failed(NO_ITEMS),
+    )
+    assert given.root_cause is not None
+    assert given.root_cause.do_first == load_catalog().symptoms["mm.placeholder_mismatch"].do_first
+
+
+MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
+WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
+OF_TPU = '  File "/opt/vllm/v1/worker/tpu_worker.py", line 1, in f\n'
+NO_ITEMS = "ValueError: Found more '<image>' placeholders in input prompt than actual multimodal data items."
+GEMMA3 = "ValueError: Model architectures ['Gemma3ForConditionalGeneration'] are not supported for now."
+GGML = "AttributeError: '_OpNamespace' '_C' object has no attribute 'ggml_dequantize'"
+SILU = "AttributeError: '_OpNamespace' '_C' object has no attribute 'silu_and_mul'"
+FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbol: _ZNK3c106SymInt6sym_neERKS0_"
+
+
+@in_one_test(
+    ("log", "first"),
+    [
+        (failed(GGML, platform="cpu"), "Use an unquantized model, or a quantization method that this platform"),
+        (failed(SILU), "Install a single release of the build for this platform"),
+        (failed("RuntimeError: \"addmm_impl_cpu_\" not implemented for 'Half'", platform="cpu"), "Use bfloat16"),
+        (failed(FLASH.format("flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so")), "Reinstall the failing extension"),
+        (failed(FLASH.format("vllm/_C.abi3.so")), "Install vLLM into a fresh environment"),
+        (failed("ModuleNotFoundError: No module named 'cv2'"), "Install opencv-python-headless in"),
+        (failed("ModuleNotFoundError: No module named 'cupy'", platform="rocm"), "Install cupy, built from source"),
+        (failed("ModuleNotFoundError: No module named 'my_own_package'"), "Install my-own-package in"),
+        (failed("ModuleNotFoundError: No module named 'acme.parts'"), "Install the package into"),
+        (
+            failed(GEMMA3, version="0.7.2"),
+            "Upgrade to vLLM 0.8.5 or later",
+        ),
+        (
+            failed("ValueError: Model architectures ['AcmeForCausalLM'] are not supported for now."),
+            "Use another model or engine: no vLLM release up to 0.33.0",
+        ),
+        (
+            failed("ValueError: Model architectures None are not supported for now."),
+            "Use a release that supports the architecture",
+        ),
+        (
+            failed(
+                "ModuleNotFoundError: No module named 'vllm._C'",
+                frames=WINDOWS,
+            ),
+            "Use WSL or the Docker image",
+        ),
+        (
+            failed(
+                "ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n"
+                "CutlassW4A8LinearKernel requires capability 90, current compute  capability is 89",
+                arguments="'model': 'a', 'linear_backend': 'cutlass', 'quantization': 'compressed-tensors'",
+            ),
+            "Let vLLM choose the linear kernel",
+        ),
+        (
+            failed("RuntimeError: HIP error: invalid device ordinal", platform="rocm", arguments="'model': 'a'"),
+            "List the same GPUs in HIP_VISIBLE_DEVICES",
+        ),
+        (failed("KeyError: 'model.layers.0.mlp.gate_up_proj.qweight'"), "Upgrade to a vLLM release that supports"),
+        (
+            failed("AssertionError", frames=MOE, version="0.6.3"),
+            "Upgrade to a release with a mixture-of-experts kernel",
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_fix_fits_the_log(tmp_path_factory: pytest.TempPathFactory, log: str, first: str) -> None:
+    assert titles(answer(tmp_path_factory.mktemp("log"), log))[0].startswith(first)
+
+
+@in_one_test(
+    ("text", "platform"),
+    [
+        ("INFO 11-20 09:14:00 [__init__.py:256] Automatically detected platform xpu.\n", "xpu"),
+        ("INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version 0.11.0+rocm641\n", "rocm"),
+        (
+            f"Traceback (most recent call last):\n{OF_TPU}ValueError: x\n",
+            "tpu",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/opt/vllm/platforms/cpu.py", line 1, in f\nValueError: x\n',
+            "cpu",
+        ),
+        ('Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\nRuntimeError: HIP error: x\n', "rocm"),
+        ('Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\nRuntimeError: x\n', None),
+    ],
+)
+def test_the_platform_of_a_launch(tmp_path_factory: pytest.TempPathFactory, text: str, platform: str | None) -> None:
+    assert answer(tmp_path_factory.mktemp("log"), text).facts.platform == platform
+
+
+def test_an_option_of_a_later_release_is_left_out(tmp_path: Path) -> None:
+    """Also if the log shows no arguments to edit."""
+    base = answer(tmp_path, failed("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", version="0.9.2"))
+
+    edits = [edit.name for remedy in base.remedies for edit in remedy.edits]
+    assert "attention_backend" not in edits
+    assert "VLLM_ATTENTION_BACKEND" in edits
