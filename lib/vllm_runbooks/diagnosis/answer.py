@@ -185,6 +185,7 @@ def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun])
         facts=reported.facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=reported.diagnosis.first_error,
+        internal_error=reported.diagnosis.internal_error,
         notes=(
             *node_logs.noted(reported.nodes, reported.starts, reported.outcome, request.catalog, names),
             *_left_empty(evidence, request.catalog),
@@ -263,7 +264,8 @@ def _is_of_memory(reported: LaunchReport) -> bool:
 
 def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:
     """The remedies of the cause, and the steps of the requested policy."""
-    ways = remedies.of_cause(reported.cause, request.catalog, reported.facts, arguments)
+    cause = reported.diagnosis.internal_error or reported.cause
+    ways = remedies.of_cause(cause, request.catalog, reported.facts, arguments)
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
         ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))
