@@ -16,8 +16,7 @@ from vllm_runbooks.diagnosis.causes import Diagnosis, found_by_comparison
 SYMPTOM = "upstream.internal_error"
 _REPOSITORY = "vllm-project/vllm"
 _UNINTENDED = frozenset({
-    "AttributeError", "IndexError", "KeyError", "NameError", "NotImplementedError", "OverflowError", "RecursionError",
-    "TypeError", "UnboundLocalError", "ZeroDivisionError",
+    "IndexError", "NameError", "OverflowError", "RecursionError", "TypeError", "UnboundLocalError", "ZeroDivisionError",
 })  # fmt: skip
 """Exceptions of Python itself, which no check of a user's setting raises."""
 _UNCHECKED = re.compile(
@@ -32,6 +31,8 @@ _OWN_PROCESS = re.compile(r"EngineCore|Worker|ApiServer|APIServer|DPCoordinator"
 """Names of vLLM's processes."""
 _VARIABLE = re.compile(r"torch\.Size\(.*?\)|[\[({][^\])}]{0,200}[\])}]?|\S*/\S*|\S*\d\S*|['\"]{2,}")
 """Parts of a message that differ from launch to launch."""
+_MAX_KEY_WORDS = 2
+"""A KeyError with more words is a sentence that someone wrote, not a key."""
 _MIN_PHRASE = 12
 _MAX_PHRASE = 90
 
@@ -110,8 +111,12 @@ def _place(frame: Frame) -> str:
 
 def _is_unintended(raised: RaisedException) -> bool:
     kind = raised.type.rpartition(".")[2]
-    if kind == "AssertionError":
+    if kind in ("AssertionError", "NotImplementedError"):
         return not raised.message
+    if kind == "AttributeError":
+        return "has no attribute" in raised.message
+    if kind == "KeyError":
+        return len(raised.message.split()) <= _MAX_KEY_WORDS
     if kind in ("ValueError", "RuntimeError"):
         return _UNCHECKED.match(raised.message) is not None
     return kind in _UNINTENDED
