@@ -195,6 +195,7 @@ def test_classes_are_those_of_the_labelled_logs() -> None:
 
     own = {word for word in tables.words("classes") if word.startswith(("edge10.", "upstream."))} | {
         "api.chat_template",
+        "dist.kv_transfer",
         "model.bad_config",
         "other.platform",
     }
