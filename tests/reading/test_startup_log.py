@@ -1344,6 +1344,19 @@ def test_the_innermost_of_the_requested_frames(
     assert startup_log._deepest(chain, Signature("x", frames=wanted)) == expected
 
 
+@in_one_test(
+    ("chain", "expected"),
+    [
+        ([raised("a", "b")], None), ([raised("b", "a")], (1, {})), ([raised("b")], None), ([], None),
+        ([raised("a"), raised("b")], (1, {})), ([raised("b"), raised("a")], None),
+    ],
+)  # fmt: skip
+def test_an_innermost_frame_has_no_other_below_it(
+    chain: list[RaisedException], expected: tuple[int, dict[str, str]] | None
+) -> None:
+    assert startup_log._deepest(chain, Signature("x", frames=("a",), innermost=True)) == expected
+
+
 @pytest.mark.parametrize("number", [7, 8, 9, 12])
 def test_a_message_continues_for_eight_lines(shelf: catalog_symptoms.Catalog, number: int) -> None:
     """Indented lines after it; further lines stay in the log."""

@@ -45,6 +45,8 @@ class Signature(Authored):
     """Functions (regular expressions, whole name), one of which must be in the traceback that ends
     here; with a colon `file:function`, with a slash `path:function`. Named groups become
     captures."""
+    innermost: bool = False
+    """Whether one of `frames` must be the frame that raised the exception, not one of its callers."""
     phases: tuple[str, ...] = ()
     """Startup phases in which the line counts; empty for all."""
     exception: bool = False

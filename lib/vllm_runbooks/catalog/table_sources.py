@@ -33,6 +33,7 @@ TABLES: Mapping[str, str] = {
     "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",
     "unread_nodes": "vllm_runbooks.host.nodes.records:UnreadRemedy",
     "edge10_scripts": "vllm_runbooks.edge10.jobs.templates:ScriptTemplate",
+    "internal_errors": "vllm_runbooks.diagnosis.internal_errors:CodeOwner",
     "edge10_artefact_findings": "vllm_runbooks.catalog.tables:FindingText",
     "edge10_host_findings": "vllm_runbooks.catalog.tables:FindingText",
 }

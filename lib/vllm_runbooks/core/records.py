@@ -571,6 +571,8 @@ class Answer:
     ranks: tuple[RankFacts, ...]
     first_error: Quote | None
     """First exception without a symptom, if it precedes the cause or there is none."""
+    internal_error: Finding | None = field(default=None, metadata=OMIT_NONE)
+    """The finding that the first error is a bug in vLLM or a kernel library; None if it is not, or a cause is known."""
     notes: tuple[str, ...] = ()
     """Notes on the request: why a policy, or a step of it, is not offered."""
     nodes: Nodes | None = field(default=None, metadata=OMIT_NONE)

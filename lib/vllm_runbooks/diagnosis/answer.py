@@ -191,6 +191,7 @@ def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun])
         facts=reported.facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
         first_error=reported.diagnosis.first_error,
+        internal_error=reported.diagnosis.internal_error,
         notes=(
             *node_logs.noted(reported.nodes, reported.starts, reported.outcome, request.catalog, names),
             *_left_empty(evidence, request.catalog),
@@ -269,7 +270,7 @@ def _is_of_memory(reported: LaunchReport) -> bool:
 
 def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any], memory: PlannedMemory) -> _Ways:
     """The remedies of the cause, and the steps of the requested policy."""
-    cause, say = reported.cause, Wording(request.catalog.lang)
+    cause, say = reported.diagnosis.internal_error or reported.cause, Wording(request.catalog.lang)
     notes: tuple[str, ...] = ()
     if cause is not None and applies_to(cause.symptom):
         values = fitting_values(reported, arguments, memory.sizes, gpus=len(request.cards) or None)

@@ -51,6 +51,8 @@ class Diagnosis:
     """Recognized lines that no finding quotes."""
     first_error: Quote | None = None
     """First exception without a symptom, if it precedes the cause or there is none."""
+    internal_error: Finding | None = None
+    """The finding that this exception is a bug in vLLM or a kernel library."""
 
     @property
     def hidden(self) -> Mapping[str, int]:
@@ -499,8 +501,8 @@ def found_by_comparison(
         captures=captures,
         conditions=Conditions(),
         explanation=joined(filter(None, (fill(text, captures, Facts()) for text in symptom.explanation))),
-        do_first=symptom.do_first,
-        confirm=symptom.confirm,
-        refute=symptom.refute,
+        do_first=filled_or_plain(symptom.do_first, captures, Facts()),
+        confirm=filled_or_plain(symptom.confirm, captures, Facts()),
+        refute=filled_or_plain(symptom.refute, captures, Facts()),
         look_in=symptom.look_in,
     )

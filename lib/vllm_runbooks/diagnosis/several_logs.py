@@ -22,6 +22,7 @@ from vllm_runbooks.core.records import (
 )
 from vllm_runbooks.diagnosis import node_logs
 from vllm_runbooks.diagnosis.causes import MAX_QUOTES, SERVED_FAULTS, Diagnosis
+from vllm_runbooks.diagnosis.internal_errors import internal_error
 
 _SETTINGS = (
     "gpu_memory_utilization", "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
@@ -72,10 +73,11 @@ def report_of(
     merged = _merged(ended, logs, chosen, catalog)
     if not ended.is_healthy:
         merged = _with(merged, node_logs.compared(chosen, merged.root_cause, catalog), catalog)
+    merged = replace(_pointed(merged, catalog), internal_error=internal_error(chosen, merged, catalog))
     return LaunchReport(
         chosen,
         ended,
-        _pointed(merged, catalog),
+        merged,
         _facts([_with_settings(s, starts) for s in chosen]),
         next((s.arguments for s in chosen if s.arguments), {}),
         next((s.release for s in chosen if s.release.version), Release()),

@@ -51,7 +51,8 @@ _PREFIX = re.compile(
 )
 _LONGEST_ERROR = 90
 GROUPS = {
-    "attn": "Attention", "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
+    "attn": "Attention", "upstream": "Bugs in vLLM and kernel libraries",
+    "cli": "Command line", "cuda": "CUDA and driver", "edge10": "Edge10", "engine": "Engine",
     "flashinfer": "FlashInfer", "mem": "GPU memory", "host": "Host", "install": "Installation", "kv": "KV cache",
     "lora": "LoRA", "model": "Model files", "mm": "Multimodal input", "port": "Network ports", "other": "Other",
     "oom": "Out of memory", "platform": "Platform", "quant": "Quantization", "ray": "Ray", "api": "Requests",

@@ -74,10 +74,9 @@ def details(answer: Answer) -> list[TextBlock]:
         parts.append(_starts_view(answer))
     cause, say = answer.root_cause, Wording(answer.lang)
     parts += _first_error_view(answer)
-    if cause:
-        parts.append(_finding_view(answer, cause))
-        if answer.remedies:
-            parts.append(_remedies_view(answer.remedies, say))
+    parts += [_finding_view(answer, finding) for finding in (answer.internal_error, cause) if finding]
+    if answer.remedies and (answer.internal_error or cause):
+        parts.append(_remedies_view(answer.remedies, say))
     if answer.notes:
         parts.append(_notes_view(answer.notes, say))
     others = [f for f in answer.findings if f != cause]
@@ -128,7 +127,7 @@ def _outcome(outcome: Outcome, word: str) -> Styled:
 
 
 def _first_error_view(answer: Answer) -> list[list[TextBlock]]:
-    if answer.first_error is None:
+    if answer.first_error is None or answer.internal_error is not None:
         return []
     say = Wording(answer.lang)
     place = styled(f"{answer_words.place_of(answer.first_error, answer.files, say)}: ", Tone.FAINT)
@@ -158,10 +157,16 @@ def _starts_view(answer: Answer) -> list[TextBlock]:
     return headed(head, rows)
 
 
+def _blamed(answer: Answer) -> Finding | None:
+    """The internal error, else the root cause."""
+    return answer.internal_error or answer.root_cause
+
+
 def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
-    head = "ROOT CAUSE" if not finding.look_in else "NEAREST SYMPTOM" if is_nearest else "FAILURE NOTICE"
+    head = "INTERNAL ERROR" if finding == answer.internal_error else "ROOT CAUSE"
+    head = head if not finding.look_in else "NEAREST SYMPTOM" if is_nearest else "FAILURE NOTICE"
     level = styled(say(finding.level.value), _LEVELS[finding.level])
     blocks: list[TextBlock] = [
         SentenceLines(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
@@ -259,7 +264,7 @@ def starts(answer: Answer) -> RenderedView:
 
 def cause(answer: Answer) -> RenderedView:
     """The root cause with its evidence, or the known facts without one."""
-    finding, say = answer.root_cause, Wording(answer.lang)
+    finding, say = _blamed(answer), Wording(answer.lang)
     if finding is None:
         if answer.outcome.is_healthy:
             outcome = say(answer.outcome.value)
@@ -286,7 +291,7 @@ def cause(answer: Answer) -> RenderedView:
 
 
 def _unexplained(answer: Answer) -> str:
-    if answer.first_error is None:
+    if answer.first_error is None or answer.internal_error is not None:
         return ""
     say = Wording(answer.lang)
     return tag("p", say("First unexplained error:")) + quoted(
@@ -296,7 +301,7 @@ def _unexplained(answer: Answer) -> str:
 
 def checks(answer: Answer) -> RenderedView:
     """Conditions that match the root cause, contradict it or are unknown, and how to verify it."""
-    finding, say = answer.root_cause, Wording(answer.lang)
+    finding, say = _blamed(answer), Wording(answer.lang)
     if finding is None:
         text = say("Nothing to verify: the launch is healthy.")
         if not answer.outcome.is_healthy:
@@ -316,7 +321,7 @@ def checks(answer: Answer) -> RenderedView:
 
 def remedies(answer: Answer) -> RenderedView:
     """The fixes, best first, with their costs and checks."""
-    finding, say = answer.root_cause, Wording(answer.lang)
+    finding, say = _blamed(answer), Wording(answer.lang)
     begun = say("Do first.")
     first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
     noted = "".join(tag("p", f"<b>{say('Note.')}</b> {prose(note)}", "max-width:80ch") for note in answer.notes)

@@ -20,7 +20,7 @@ def failure(answer: Answer) -> StepText | None:
     """The failure, its cause and the first action; None for a launch that did not fail."""
     if answer.outcome.is_healthy:
         return None
-    cause = answer.root_cause
+    cause = answer.internal_error or answer.root_cause
     if cause is None:
         if answer.first_error is None:
             return StepText(answer_words.no_cause(answer))
@@ -76,7 +76,7 @@ def fixes(answer: Answer) -> StepText | None:
 
 def verification(answer: Answer) -> StepText | None:
     """How to verify the cause, and what rules it out; None without a cause."""
-    cause = answer.root_cause
+    cause = answer.internal_error or answer.root_cause
     if cause is None or answer.outcome.is_healthy:
         return None
     conditions = cause.conditions

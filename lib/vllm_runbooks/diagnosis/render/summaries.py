@@ -72,6 +72,10 @@ def summarize(
         notices = tuple(_notices(answer, say))
         sentence = joined(_healthy(answer, is_clean=not notices, say=say))
         return replace(summary, sentence=sentence, statements=notices, fix=summary.fix if notices else None)
+    if answer.internal_error is not None:
+        internal = answer.internal_error
+        steps = (Step(say("Next"), internal.do_first, is_first=True), *summary.steps, *_share(pack, say))
+        return replace(summary, statements=(_statement(internal, answer, "?", internal.title, say),), steps=steps)
     if cause is None:
         look = say("Diagnose the complete output of the server, from its first line to its last.")
         look = answer_words.no_cause(answer) if answer.starts else look

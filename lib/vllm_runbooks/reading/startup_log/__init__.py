@@ -361,7 +361,8 @@ def _deepest(chain: list[RaisedException], signature: Signature) -> tuple[int, d
     """Depth and captures of the innermost frame that a signature matches."""
     frames = [frame for raised in reversed(chain[1:]) for frame in raised.frames]
     frames += chain[0].frames if chain else ()
-    for depth in range(len(frames) - 1, -1, -1):
+    outermost = max(len(frames) - 1, 0) if signature.innermost else 0
+    for depth in range(len(frames) - 1, outermost - 1, -1):
         captured = _captured(signature.frames, frames[depth].path, frames[depth].function)
         if captured is not None:
             return depth, captured
