@@ -214,7 +214,8 @@ class LaunchDraft:
         """Whether a further launch may follow."""
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
-    def record(self, release: str | None) -> ServerRun:
+    def record(self, release: str | None, named: str | None = None) -> ServerRun:
+        """Return the launch; the caller gave `release`, and the text names `named`."""
         arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(
@@ -230,7 +231,7 @@ class LaunchDraft:
             last_line=max(self.last_line, self.first_line),
             outcome=outcome,
             outcome_quote=quote,
-            release=_release(self, tracebacks, release),
+            release=_release(self, tracebacks, release, named),
             command=redact_text(self.shown_launch.command) if self.shown_launch and self.shown_launch.command else None,
             arguments=arguments,
             processes=tuple(self.processes),
@@ -269,18 +270,30 @@ def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> NodePosition:
     )
 
 
-def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None) -> Release:
+def _release(
+    draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None, named: str | None
+) -> Release:
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     fit = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
     candidates = fit.candidates or ((fit.release,) if fit.release else ())
-    version, source = draft.version or release, "printed" if draft.version else "given"
-    if not version:
-        version, source = fit.release, "call-sites" if candidates else "unknown"
+    if release and (draft.version or release).partition("+")[0] != release:
+        version, source = release, "given"
+    elif draft.version:
+        version, source = draft.version, "printed"
+    elif release:
+        version, source = release, "given"
+    elif named and (not fit.is_known or named in candidates):
+        version, source = named, "named"
+    elif fit.release:
+        version, source = fit.release, "call-sites"
+    else:
+        version, source = fit.closest, "closest" if fit.closest else "call-sites" if candidates else "unknown"
     others = () if candidates == (version,) or (source != "call-sites" and version in candidates) else candidates
     return Release(version, source, others, _data_for(version, candidates))
 
 
 def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
+    """The first of them that has data: an untagged build has that of the release it is based on."""
     for candidate in (version, *candidates[-1:]):
         with suppress(InputError):
             if candidate:

@@ -224,6 +224,20 @@ def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
     return Quote(file, *line.place(start), text_shown.rstrip()[:MAX_QUOTE])
 
 
+_NAMED_RELEASE = re.compile(
+    r"\bvllm(?:[/-]openai(?:-[a-z]{1,12})?|[ _]version| release)?(?:==|[ :=@-]{1,2})v?"
+    r"(\d{1,3}\.\d{1,3}\.\d{1,3}(?:\.post\d)?)(?=[\s,;:)\]'\"`]|[.+-](?!dev|rc|\d)|\Z)",
+    re.ASCII | re.IGNORECASE,
+)
+"""`vllm==0.9.1`, `vLLM version: 0.9.1`, `VLLM_VERSION=0.9.1`, `vllm-0.9.1+cu118-cp38`, `vllm-openai:v0.9.1`."""
+
+
+def named_release(text: str) -> str | None:
+    """The release of vLLM that a text names; None if it names none or several."""
+    names = set(_NAMED_RELEASE.findall(text, 0, _HEAD))
+    return names.pop() if len(names) == 1 else None
+
+
 _UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
 
 
