@@ -193,5 +193,6 @@ def test_classes_are_those_of_the_labelled_logs() -> None:
         pytest.skip("the labels are not at hand")
     rows = [line.split("`")[1] for line in labels.read_text().splitlines() if line.startswith("| `")]
 
-    own = {word for word in tables.words("classes") if word.startswith("edge10.")} | {"other.platform", "host.limits", "storage.read_only"}
+    own = {word for word in tables.words("classes") if word.startswith("edge10.")}
+    own |= {"other.platform", "host.limits", "storage.read_only"}
     assert {*rows} - {"ok"} == {*tables.words("classes")} - own

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from vllm_runbooks.catalog.load import load_catalog
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.diagnosis import diagnosing
 
-CASES = yaml.safe_load(Path(__file__).with_name("constructed_logs.yaml").read_text(encoding="utf-8"))
+CASES = YAML(typ="safe").load(Path(__file__).with_name("constructed_logs.yaml"))
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])

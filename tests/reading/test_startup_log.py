@@ -1578,7 +1578,7 @@ def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert traced("Exception ignored in: <f>", *TRACE).has_ended_one is False
     assert traced(*(f"!{text}" for text in TRACE), *TRACE).has_ended_one is True
-    assert [traced(f"!{TRACE[2]}").is_mild(0), traced(TRACE[2]).is_mild(0)] == [False, False]
+    assert [traced(f"!{TRACE[2]}").records()[0].is_mild, traced(TRACE[2]).records()[0].is_mild] == [False, False]
 
 
 EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready", "served", "waiting", "stopping")

@@ -203,6 +203,8 @@ class Traceback:
     """Printed through the logger (the process may go on), not by a dying interpreter."""
     ignored: bool = False
     """Printed as ignored ("Exception ignored in …", a request's failure)."""
+    is_mild: bool = False
+    """Whether a logger printed it below ERROR, as expected by its process."""
 
     @property
     def first_line(self) -> int:
@@ -255,7 +257,7 @@ class Release:
 
 def is_untagged(version: str) -> bool:
     """Whether a version names no release, such as 0.1.dev1+g7b5f655 of a source tree without Git tags."""
-    return version.strip().removeprefix("v").startswith(("0.0.", "0.1.dev"))
+    return version.strip().removeprefix("v").startswith(("0.0.0", "0.1.dev"))
 
 
 @dataclass(frozen=True)

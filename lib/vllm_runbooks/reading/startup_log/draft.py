@@ -48,6 +48,10 @@ _MIN_WAITED = 60.0
 _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
 
 
+_VLLM_PATH = re.compile(r"[/\\]vllm[/\\]")
+_CLIENT_PATH = re.compile(r"-packages[/\\](?:openai|anthropic|litellm|langchain_openai)[/\\]")
+
+
 class _Joining(NamedTuple):
     line: int
     time: str | None
@@ -270,18 +274,15 @@ def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> NodePosition:
     )
 
 
-def _release(
-    draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None, named: str | None
-) -> Release:
+def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None, named: str | None) -> Release:
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     fit = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
     candidates = fit.candidates or ((fit.release,) if fit.release else ())
-    if release and (draft.version or release).partition("+")[0] != release:
+    version, source = draft.version, "printed"
+    if release and (version or "").partition("+")[0] != release:
         version, source = release, "given"
-    elif draft.version:
-        version, source = draft.version, "printed"
-    elif release:
-        version, source = release, "given"
+    elif version:
+        pass
     elif named and (not fit.is_known or named in candidates):
         version, source = named, "named"
     elif fit.release:
@@ -349,15 +350,25 @@ def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote 
     since = ready.line if ready else 0
     ends = [quote for quote in draft.events.get("failed", []) if quote.line > since]
     alive = max(since, served[-1].line if served else 0)
-    for index, traceback in enumerate(tracebacks):
+    for traceback in tracebacks:
         quote, pid = traceback.chain[-1].quote, traceback.process.pid or 0
         went_on = draft.progress.get(pid, 0) > quote.line or quote.line < alive
         if traceback.logged:
             calm = draft.calm.get(pid, ())
-            went_on |= bool(ready) or draft.tracebacks.is_mild(index) or sum(line > quote.line for line in calm) > _LAST
-        if not (traceback.ignored or went_on):
+            went_on |= bool(ready) or traceback.is_mild or sum(line > quote.line for line in calm) > _LAST
+        if not (traceback.ignored or went_on or _is_of_a_client(draft, traceback)):
             ends.append(quote)
     return min((quote for quote in ends if quote.line < limit), key=lambda quote: quote.line, default=None)
+
+
+def _is_of_a_client(draft: LaunchDraft, traceback: Traceback) -> bool:
+    """Whether an exception is of a program that uses vLLM: of an API client, or of a script whose engine is ready."""
+    frames = [frame for raised in traceback.chain for frame in raised.frames]
+    if not frames or traceback.logged or any(_VLLM_PATH.search(frame.path) for frame in frames):
+        return False
+    is_offline = draft.has("engine_ready", "served") and not (draft.has("ready", "opening") or _is_server(draft))
+    is_main = traceback.process.pid is None and traceback.process.rank is None
+    return (is_offline and is_main) or (draft.is_vllm and any(_CLIENT_PATH.search(frame.path) for frame in frames))
 
 
 def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:
