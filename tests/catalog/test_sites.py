@@ -62,6 +62,15 @@ def test_a_development_build_has_a_closest_release() -> None:
     assert (fit.release, fit.candidates, fit.matched, fit.total) == (None, ("1.0.0",), 3, 6)
 
 
+def test_a_modified_build_is_of_the_release_that_it_is_based_on() -> None:
+    """Most lines are those of one release, and none comes near it."""
+    lines = ("core.py:100", "core.py:150", "core.py:350", "engine.py:420", "engine.py:900")
+
+    assert (told(*lines, "core.py:666").release, told(*lines, "core.py:666").closest) == (None, "1.0.0")
+    assert told(*lines).closest is None
+    assert told(*lines[:3], "core.py:666", "engine.py:421", "engine.py:428").closest is None
+
+
 @pytest.mark.parametrize(
     "lines",
     [(), ("core.py:100",), ("plugin.py:1", "plugin.py:2", "mine.py:3"), ("core.py:1", "core.py:2", "engine.py:3")],

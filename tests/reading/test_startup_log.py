@@ -587,7 +587,7 @@ def test_a_text_without_vllm_has_no_launch(shelf: catalog_symptoms.Catalog, text
 
 
 def test_the_release_is_printed_given_or_unknown(shelf: catalog_symptoms.Catalog) -> None:
-    """The log's release takes precedence over the caller's."""
+    """The caller's release takes precedence over the log's."""
     releases = [
         starts_of(shelf, line, vllm=given)[0].release
         for line, given in ((VERSION, None), (VERSION, "0.7.2"), (READY, "0.7.2"), (READY, None))
@@ -595,10 +595,58 @@ def test_the_release_is_printed_given_or_unknown(shelf: catalog_symptoms.Catalog
 
     assert [(r.version, r.source) for r in releases] == [
         ("0.19.0", "printed"),
-        ("0.19.0", "printed"),
+        ("0.7.2", "given"),
         ("0.7.2", "given"),
         (None, "unknown"),
     ]
+
+
+def test_the_build_of_a_given_release_is_kept(shelf: catalog_symptoms.Catalog) -> None:
+    """A printed local version is more precise than the same release given by the caller."""
+    [start] = starts_of(shelf, VERSION + "+cu129", vllm="0.19.0")
+
+    assert (start.release.version, start.release.source) == ("0.19.0+cu129", "printed")
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("!pip install torch==2.3.0 vllm==0.4.3", "0.4.3"),
+        ("export VLLM_VERSION=0.6.1.post1", "0.6.1.post1"),
+        ("vllm-0.2.4+cu118-cp38-cp38-manylinux1_x86_64.whl", "0.2.4"),
+        ("docker run vllm/vllm-openai:v0.9.1 --model a/b", "0.9.1"),
+        ("It fails on vLLM 0.6.5 with a CPU.", "0.6.5"),
+        ("vllm==0.8.5 works, vllm==0.9.0 does not", None),
+        ("vllm>=0.8.5 is required", None),
+        ("vllm==0.8.5.dev3 and vllm-0.9.1rc2", None),
+    ],
+)
+def test_a_text_that_names_one_release_is_of_it(
+    shelf: catalog_symptoms.Catalog, text: str, release: str | None
+) -> None:
+    """Unless it prints one, or call sites show another."""
+    failed = "ERROR 11-20 08:00:00 [core.py:1] EngineCore failed to start."
+    [start] = starts_of(shelf, f"{text}\n{failed}")
+    printed = starts_of(shelf, f"{text}\n{VERSION}\n{failed}")[-1]
+
+    assert (start.release.version, start.release.source) == (release, "named" if release else "unknown")
+    assert printed.release.version == "0.19.0"
+
+
+def test_the_environment_above_a_log_has_its_release(shelf: catalog_symptoms.Catalog) -> None:
+    """The output of `collect_env.py` stands above the log without its header."""
+    [start] = starts_of(shelf, f"vLLM Version: 0.8.0\n\n{READY}\nERROR 11-20 08:00:00 [core.py:1] KeyError: 'x'")
+
+    assert (start.release.version, start.release.source) == ("0.8.0", "printed")
+
+
+def test_an_untagged_build_is_no_release(shelf: catalog_symptoms.Catalog) -> None:
+    """Its number is that of no release: only call sites or the caller show whose rules apply."""
+    [start] = starts_of(shelf, VERSION.replace("0.19.0", "0.1.dev1+g7b5f655"))
+    [given] = starts_of(shelf, VERSION.replace("0.19.0", "0.1.dev1+g7b5f655"), vllm="0.19.0")
+
+    assert (start.release.version, start.release.data, start.release.rules) == ("0.1.dev1+g7b5f655", None, None)
+    assert given.release.rules == "0.19.0"
 
 
 ARGS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model_tag': 'a/b', 'dtype': torch.bfloat16, 'seed': 1}"
@@ -1543,7 +1591,7 @@ def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert traced("Exception ignored in: <f>", *TRACE).has_ended_one is False
     assert traced(*(f"!{text}" for text in TRACE), *TRACE).has_ended_one is True
-    assert [traced(f"!{TRACE[2]}").is_mild(0), traced(TRACE[2]).is_mild(0)] == [False, False]
+    assert [traced(f"!{TRACE[2]}").records()[0].is_mild, traced(TRACE[2]).records()[0].is_mild] == [False, False]
 
 
 EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready", "served", "waiting", "stopping")
@@ -1827,7 +1875,7 @@ def test_the_record_of_a_launch() -> None:
     assert [(hit.quote.line, hit.quote.column) for hit in start.hits] == [(4, 9), (5, 1), (5, 2)]
     assert [hit.traceback for hit in start.hits] == [0, None, None]
     assert [(one.quote.line, one.count) for one in start.warnings] == [(3, 4)]
-    assert (start.release.version, start.release.source) == ("0.19.0", "printed")
+    assert (start.release.version, start.release.source) == ("0.11.0", "given")
     draft.version, draft.last_line, draft.served = None, 9, line(8, "text")
     again = draft.record("0.11.0")
     assert (again.release.version, again.release.source, again.last_line) == ("0.11.0", "given", 9)

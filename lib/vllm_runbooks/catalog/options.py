@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.folders import catalog_dir
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import is_untagged
 
 ENTRIES = ("serve", "api_server")
 """Programs with known command lines: `vllm serve` and `python -m
@@ -468,6 +469,9 @@ def nearest(version: str) -> Nearest:
     if version.strip().lower() in _NEWEST:
         return Nearest(release_files[-1][1], is_beyond=False, is_before=False)
     key = version_key(version)
+    if is_untagged(version):
+        text = version.strip()[:40]
+        raise InputError(f"{text!r} is a build without a release number; use the release that it is based on")
     if key is None:
         text = version.strip()[:40]
         raise InputError(f"{text!r} is not a vLLM version; use one such as {release_files[-1][1]}, or `latest`")

@@ -42,6 +42,8 @@ _ENOUGH = math.log(200)
 """Log likelihood ratio to chance that is needed for any result."""
 _FITS = 0.9
 """Share of the sites and frames that a release which wrote the log has."""
+_MOSTLY = 0.7
+"""Share of the sites and frames from which on a log is of a modified build of a release."""
 _FEW = 3
 _NEAR = 0.2
 """Share of the sites and frames from which on a release is called the closest."""
@@ -87,6 +89,9 @@ class Fit:
     """Sites and frames that the best release has."""
     total: int = 0
     """Sites and frames in files that some known release has."""
+    closest: str | None = None
+    """The release that a modified build is based on: no release has all sites and frames, and none comes near this
+    one."""
 
     @property
     def is_known(self) -> bool:
@@ -277,7 +282,9 @@ def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
         near = ranked[:1]
     else:
         near = sorted(alike, key=order) if len(alike) > 1 else []
-    return Fit(_common(alike), tuple(near), best.matched, total)
+    equal = [name for name in ranked if best.weight - tallies[name].weight < _CLEAR]
+    is_based = not alike and best.matched >= max(_FEW, _MOSTLY * total)
+    return Fit(_common(alike), tuple(near), best.matched, total, _common(equal) if is_based else None)
 
 
 def _common(alike: Sequence[str]) -> str | None:

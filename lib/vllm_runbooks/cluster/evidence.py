@@ -202,9 +202,9 @@ def _logged(evidence: NodesEvidence) -> tuple[str | None, Mapping[str, Any], str
         return None, {}, None
     name, options = plan_evidence.given(starts[-1])
     try:
-        return (name and planner.model(name).name), options, starts[-1].release.version
+        return (name and planner.model(name).name), options, starts[-1].release.rules
     except InputError:
-        return None, {}, starts[-1].release.version
+        return None, {}, starts[-1].release.rules
 
 
 def _seen(nodes: CheckedCluster) -> str:

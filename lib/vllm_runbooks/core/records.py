@@ -204,6 +204,8 @@ class Traceback:
     """Printed through the logger (the process may go on), not by a dying interpreter."""
     ignored: bool = False
     """Printed as ignored ("Exception ignored in …", a request's failure)."""
+    is_mild: bool = False
+    """Whether a logger printed it below ERROR, as expected by its process."""
 
     @property
     def first_line(self) -> int:
@@ -240,12 +242,23 @@ class Release:
 
     version: str | None = None
     source: str = "unknown"
-    """"printed", "call-sites", "given" or "unknown"."""
+    """"printed", "given", "named" (the only release that the text around the log names), "call-sites",
+    "closest" (the release that a modified build is based on, by its call sites) or "unknown"."""
     candidates: tuple[str, ...] = ()
     """Candidate releases by source lines, if not `version` alone: indistinguishable ones, such as a
     release and its post-releases, or the one closest to a development build or a fork."""
     data: str | None = None
     """Release whose generated data is used; None if there is none."""
+
+    @property
+    def rules(self) -> str | None:
+        """Release whose options and planner apply: `version`, or `data` if the version names no release."""
+        return self.data if is_untagged(self.version or "0.0.0") else self.version
+
+
+def is_untagged(version: str) -> bool:
+    """Whether a version names no release, such as 0.1.dev1+g7b5f655 of a source tree without Git tags."""
+    return version.strip().removeprefix("v").startswith(("0.0.0", "0.1.dev"))
 
 
 @dataclass(frozen=True)

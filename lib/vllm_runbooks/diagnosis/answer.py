@@ -243,7 +243,7 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
 
     logged_command = next((start.command for start in reported.starts if start.command is not None), None)
     base = LaunchCommand(
-        command, reported.arguments, reported.release.version, request.knowledge, logged_command=logged_command
+        command, reported.arguments, reported.release.rules, request.knowledge, logged_command=logged_command
     )
     memory = _memory(request, reported, base)
     if command is not None:

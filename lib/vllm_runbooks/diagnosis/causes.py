@@ -105,6 +105,9 @@ def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
     # A line that a cause quotes as its evidence is not another error.
     quoted = {_line(hit) for c in fatal for hit in c.companions}
     causes = [c for c in causes if c in fatal or _line(c.hits[0]) not in quoted]
+    proven = {c.symptom.class_ for c in fatal if c.symptom.look_in is None and not c.is_doubtful}
+    causes = [c for c in causes if c.symptom.look_in is None or c.symptom.class_ not in proven]
+    fatal = [c for c in fatal if c in causes]
     stand_ins = [
         c
         for c in candidates
@@ -128,7 +131,7 @@ def _first_unexplained(start: ServerRun, fatal: Sequence[_Candidate]) -> Quote |
     explained = {hit.traceback for hit in start.hits if hit.signature >= 0}
     limit = fatal[0].hits[0].quote.line if fatal else None
     for index, traceback in enumerate(start.tracebacks):
-        if index in explained or traceback.ignored or not traceback.chain:
+        if index in explained or traceback.ignored or traceback.is_mild or not traceback.chain:
             continue
         quote = traceback.chain[0].quote
         went_on = start.progress.get(traceback.process.pid or 0, 0) > quote.line

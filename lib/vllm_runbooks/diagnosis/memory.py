@@ -79,7 +79,7 @@ class PlannedMemory:
         self.facts, self.starts, self.cards = reported.facts, reported.starts, cards
         self._specs, self._own = specs, model
         self._source = f"{source}, launch from line {reported.starts[0].first_line}" if reported.starts else source
-        self.vllm = reported.release.version or (base.vllm if base is not None else None)
+        self.vllm = reported.release.rules or (base.vllm if base is not None else None)
         self.captures: Mapping[str, str] = reported.cause.captures if reported.cause is not None else {}
         self.symptom = reported.cause.symptom if reported.cause is not None else ""
         flags = base.flags if base is not None and not reported.arguments else {}

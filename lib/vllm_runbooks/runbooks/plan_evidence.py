@@ -274,7 +274,7 @@ def _is_unnamed(request: PlanningRequest) -> bool:
 
 
 def _of(start: ServerRun, evidence: Evidence, gpus: str, total_gib: float | None) -> PlanningRequest | str:
-    version = start.release.version or evidence.vllm
+    version = start.release.rules or evidence.vllm
     if version is None:
         return "unknown release; set vllm"
     arguments = start.arguments or _commanded(evidence, version)

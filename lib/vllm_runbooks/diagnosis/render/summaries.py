@@ -104,7 +104,12 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
         line = answer.starts[number - 1].first_line
         yield say("launch {number} of {count} (from line {line})", number=number, count=count, line=line)
     if answer.vllm.version:
-        how = {"call-sites": say(" (from call sites)"), "given": say(" (given)")}.get(answer.vllm.source, "")
+        how = {
+            "call-sites": say(" (from call sites)"),
+            "closest": say(" (closest to its call sites)"),
+            "named": say(" (named in the text)"),
+            "given": say(" (given)"),
+        }.get(answer.vllm.source, "")
         # The part of a version after + names a build: no advice depends on it, and it fills the
         # line.
         yield f"vLLM {answer.vllm.version.partition('+')[0]}{how}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog)
-        for lines in log_lines.read_lines(document.name, watch(document.pieces())):
+        for lines in log_lines.read_lines(document.name, reader.noting(watch(document.pieces()))):
             reader.take(lines)
         starts += reader.finish(evidence.vllm)
     return redact_record(starts)
@@ -46,7 +46,7 @@ def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[ServerRun]]:
     """Read a document that is still being written: yield the launches so far at each pause and at its end."""
     [document] = evidence.documents
     reader, is_new = _LogReader(0, catalog), False
-    for lines in log_lines.read_lines(document.name, watch(document.pieces())):
+    for lines in log_lines.read_lines(document.name, reader.noting(watch(document.pieces()))):
         reader.take(lines)
         if not lines and is_new:
             yield redact_record(copy.deepcopy(reader, {id(catalog): catalog}).finish(evidence.vllm))
@@ -76,6 +76,15 @@ class _LogReader:
         self.wrapped: list[str] = []
         """Lines of arguments without their closing bracket."""
         self.left_out = 0
+        self.named: str | None = None
+        """Release that the text names."""
+
+    def noting(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Pass the text on, and note the release that its first piece names."""
+        for index, piece in enumerate(pieces):
+            if not index:
+                self.named = log_lines.named_release(piece)
+            yield piece
 
     def take(self, lines: Sequence[LogLine]) -> None:
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
@@ -115,7 +124,7 @@ class _LogReader:
         if self.shown_launch and draft and not (draft.shown_launch or draft.arguments or draft.config):
             draft.shown_launch = self.shown_launch  # the command is below the log
         starts = [
-            draft.record(release)
+            draft.record(release, self.named)
             for draft in self.drafts
             if draft.is_vllm
             or draft.has_failure
@@ -190,10 +199,12 @@ class _LogReader:
             return draft  # no sign of a new launch
         if draft is None or self._begins_anew(draft, line, [line_format for line_format, _ in formats]):
             self._close()
-            if draft and not draft.is_log:  # figures in prose before the log
+            before, draft = draft, LaunchDraft(self.file, line.number, Tracebacks(self.file))
+            if before and not before.is_log:  # figures in prose before the log
                 self.drafts.pop()
-                self.shown_launch = self.shown_launch or draft.shown_launch
-            draft = self.draft = LaunchDraft(self.file, line.number, Tracebacks(self.file))
+                self.shown_launch = self.shown_launch or before.shown_launch
+                draft.version = before.version
+            self.draft = draft
             self.drafts.append(draft)
             if len(self.drafts) > _MAX_STARTS:
                 del self.drafts[0]

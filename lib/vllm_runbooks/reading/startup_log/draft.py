@@ -48,6 +48,10 @@ _MIN_WAITED = 60.0
 _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
 
 
+_VLLM_PATH = re.compile(r"[/\\]vllm[/\\]")
+_CLIENT_PATH = re.compile(r"-packages[/\\](?:openai|anthropic|litellm|langchain_openai)[/\\]")
+
+
 class _Joining(NamedTuple):
     line: int
     time: str | None
@@ -214,7 +218,8 @@ class LaunchDraft:
         """Whether a further launch may follow."""
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
-    def record(self, release: str | None) -> ServerRun:
+    def record(self, release: str | None, named: str | None = None) -> ServerRun:
+        """Return the launch; the caller gave `release`, and the text names `named`."""
         arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(
@@ -230,7 +235,7 @@ class LaunchDraft:
             last_line=max(self.last_line, self.first_line),
             outcome=outcome,
             outcome_quote=quote,
-            release=_release(self, tracebacks, release),
+            release=_release(self, tracebacks, release, named),
             command=redact_text(self.shown_launch.command) if self.shown_launch and self.shown_launch.command else None,
             arguments=arguments,
             processes=tuple(self.processes),
@@ -269,18 +274,27 @@ def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> NodePosition:
     )
 
 
-def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None) -> Release:
+def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None, named: str | None) -> Release:
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     fit = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
     candidates = fit.candidates or ((fit.release,) if fit.release else ())
-    version, source = draft.version or release, "printed" if draft.version else "given"
-    if not version:
-        version, source = fit.release, "call-sites" if candidates else "unknown"
+    version, source = draft.version, "printed"
+    if release and (version or "").partition("+")[0] != release:
+        version, source = release, "given"
+    elif version:
+        pass
+    elif named and (not fit.is_known or named in candidates):
+        version, source = named, "named"
+    elif fit.release:
+        version, source = fit.release, "call-sites"
+    else:
+        version, source = fit.closest, "closest" if fit.closest else "call-sites" if candidates else "unknown"
     others = () if candidates == (version,) or (source != "call-sites" and version in candidates) else candidates
     return Release(version, source, others, _data_for(version, candidates))
 
 
 def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
+    """The first of them that has data: an untagged build has that of the release it is based on."""
     for candidate in (version, *candidates[-1:]):
         with suppress(InputError):
             if candidate:
@@ -336,15 +350,25 @@ def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote 
     since = ready.line if ready else 0
     ends = [quote for quote in draft.events.get("failed", []) if quote.line > since]
     alive = max(since, served[-1].line if served else 0)
-    for index, traceback in enumerate(tracebacks):
+    for traceback in tracebacks:
         quote, pid = traceback.chain[-1].quote, traceback.process.pid or 0
         went_on = draft.progress.get(pid, 0) > quote.line or quote.line < alive
         if traceback.logged:
             calm = draft.calm.get(pid, ())
-            went_on |= bool(ready) or draft.tracebacks.is_mild(index) or sum(line > quote.line for line in calm) > _LAST
-        if not (traceback.ignored or went_on):
+            went_on |= bool(ready) or traceback.is_mild or sum(line > quote.line for line in calm) > _LAST
+        if not (traceback.ignored or went_on or _is_of_a_client(draft, traceback)):
             ends.append(quote)
     return min((quote for quote in ends if quote.line < limit), key=lambda quote: quote.line, default=None)
+
+
+def _is_of_a_client(draft: LaunchDraft, traceback: Traceback) -> bool:
+    """Whether an exception is of a program that uses vLLM: of an API client, or of a script whose engine is ready."""
+    frames = [frame for raised in traceback.chain for frame in raised.frames]
+    if not frames or traceback.logged or any(_VLLM_PATH.search(frame.path) for frame in frames):
+        return False
+    is_offline = draft.has("engine_ready", "served") and not (draft.has("ready", "opening") or _is_server(draft))
+    is_main = traceback.process.pid is None and traceback.process.rank is None
+    return (is_offline and is_main) or (draft.is_vllm and any(_CLIENT_PATH.search(frame.path) for frame in frames))
 
 
 def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:

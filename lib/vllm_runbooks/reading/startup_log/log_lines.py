@@ -84,6 +84,11 @@ _PREFIXES = (
         is_header=True,
     ),
     _prefix("DIWEC", rf"(?P<level>{_LEVEL}): {{0,9}}(?=\S)", is_header=True),
+    _prefix(  # Ray Serve: component, its id, and the id of a request
+        "DIWEC",
+        rf"(?P<level>{_LEVEL}) (?P<time>{_CLOCK}) [\w.:-]{{1,100}} [\w.-]{{1,64}}(?: [\w-]{{8,64}})? -- ",
+        is_header=True,
+    ),
     _prefix(
         _DIGITS,
         rf"(?P<time>{_DATE}) {{0,3}}[|] {{0,3}}(?P<level>{_LEVEL}|SUCCESS|TRACE) {{0,8}}[|] ?"
@@ -154,6 +159,10 @@ _BEGINS_LOG = (
 )
 _REPLY = re.compile(r" {0,3}(?:> ?){1,2}(?!>)")
 _REPLIED = re.compile(rf"^ {{0,3}}(?:> ?){{1,2}}{_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_LABEL = re.compile(r" {0,4}\d{1,5}: ?", re.ASCII)
+"""Number of the task that wrote a line, as `srun --label` prints it."""
+_LABELLED = re.compile(rf"^ {{0,4}}\d{{1,5}}: {_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_MIN_LABELLED = 2
 _CODE_BLOCK = re.compile(r" {4}|\t")
 _INDENTED_LOG = re.compile(rf"^(?P<indent>[ \t]{{0,16}}){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
 _TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
@@ -224,6 +233,20 @@ def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
     return Quote(file, *line.place(start), text_shown.rstrip()[:MAX_QUOTE])
 
 
+_NAMED_RELEASE = re.compile(
+    r"\bvllm(?:[/-]openai(?:-[a-z]{1,12})?|[ _]version| release)?(?:==|[ :=@-]{1,2})v?"
+    r"(\d{1,3}\.\d{1,3}\.\d{1,3}(?:\.post\d)?)(?=[\s,;:)\]'\"`]|[.+-](?!dev|rc|\d)|\Z)",
+    re.ASCII | re.IGNORECASE,
+)
+"""`vllm==0.9.1`, `vLLM version: 0.9.1`, `VLLM_VERSION=0.9.1`, `vllm-0.9.1+cu118-cp38`, `vllm-openai:v0.9.1`."""
+
+
+def named_release(text: str) -> str | None:
+    """The release of vLLM that a text names; None if it names none or several."""
+    names = set(_NAMED_RELEASE.findall(text, 0, _HEAD))
+    return names.pop() if len(names) == 1 else None
+
+
 _UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
 
 
@@ -247,6 +270,8 @@ def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
     """Quotation marks or indentation before a log's lines: a page may indent a log, another text all of its lines."""
     if _REPLIED.search(text):
         return _REPLY
+    if len(_LABELLED.findall(text)) >= _MIN_LABELLED:
+        return _LABEL
     indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
     if page and any(indent.startswith(("    ", "\t")) for indent in indents):
         return _CODE_BLOCK

@@ -116,12 +116,11 @@ class Tracebacks:
         """Index among the records by number."""
         return {number: position for position, number in enumerate(self._kept)}
 
-    def is_mild(self, index: int) -> bool:
-        """Whether a logger printed it below ERROR, as expected by its process."""
-        return list(self._kept.values())[index][1].level in _CALM
-
     def records(self) -> tuple[Traceback, ...]:
-        return tuple(Traceback(process, tuple(o.chain), o.logged, o.ignored) for process, o in self._kept.values())
+        return tuple(
+            Traceback(process, tuple(o.chain), o.logged, o.ignored, is_mild=o.level in _CALM)
+            for process, o in self._kept.values()
+        )
 
     def is_code(self, line: LogLine) -> bool:
         """Whether a line is a frame or source code in a traceback: quoted code is no evidence."""
