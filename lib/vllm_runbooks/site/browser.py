@@ -43,7 +43,7 @@ from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
-from vllm_runbooks.plan.render.summaries import summarize
+from vllm_runbooks.plan.render.summaries import layout_of_first_change, summarize
 from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading.arguments.typed import option_words
 
@@ -430,9 +430,10 @@ def plan(
     answer = plan_reading.answered(request, _knowledge(), _known(), what=find or None)
     remedies = plan_remedies.remedies(request, answer, _knowledge(), _known()) if answer.fits is not True else ()
     summary = summarize(answer, remedies, options=[*words, *_words(more)])
-    sections = (("Answer", summary_html(summary)), ("Plan", render_plans.html(answer)))
+    details = render_plans.details_html(answer, layout_of_first_change(answer, remedies))
+    sections = (("Answer", summary_html(summary)), ("Layouts and memory", details))
     shared = {"more": redact.redact_text(more)} if more.strip() else {}
-    outcome = _OUTCOMES[answer.fits]
+    outcome = f"it {summary.state.lower()}" if summary.state.startswith("FITS AT") else _OUTCOMES[answer.fits]
     return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
 
 
