@@ -275,10 +275,7 @@ def model_page(file: ModelFile, model: Model) -> str:
         ),
         "## GPUs that it needs",
         *([f"Not certain: {prose(reason)}."] if reason else []),
-        raw(
-            _table(("GPUs", "Verdict", *_FIGURES), rows, "fits")
-            + model_fits.legend()
-        ),
+        raw(_table(("GPUs", "Verdict", *_FIGURES), rows, "fits") + model_fits.legend()),
         _HOW.format(root),
         "## Facts",
         facts(details),
