@@ -433,7 +433,9 @@ def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
 
     def named(issue: Issue) -> str:
         name = escape(issue.rule)
-        return f'<a href="{escape(pages)}{name}.html">{name}</a>' if pages else name
+        if pages:
+            return f'<a href="{escape(pages)}{name}.html" style="font-size:13px">{name}</a>'
+        return f'<span style="opacity:.75;font-size:13px">{name}</span>'
 
     ordered = sorted(issues, key=lambda issue: list(IssueSeverity).index(issue.severity))
     rows = "".join(
@@ -442,7 +444,7 @@ def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
         f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
-        f'<br><span style="opacity:.75;font-size:13px">{named(issue)}</span></td>'
+        f'<br>{named(issue)}</td>'
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
         for issue, others in merged(ordered)
     )
