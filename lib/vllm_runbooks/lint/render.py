@@ -444,7 +444,7 @@ def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
         f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
-        f'<br>{named(issue)}</td>'
+        f"<br>{named(issue)}</td>"
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
         for issue, others in merged(ordered)
     )

@@ -186,8 +186,8 @@ def plan(
         repeated += ["--no-calibration"] * no_calibration
         folder = str(deploy) if deploy is not None and answer.fits is not False else ""
         summary = summaries.summarize(answer, remedies, options=repeated, folder=folder, again=_again(explain=explain))
-        first = summaries.layout_of_first_change(answer, remedies)
-        _show(summary, answer if explain else None, first)
+        detailed = summaries.layout_of_first_change(answer, remedies)
+        _show(summary, answer if explain else None, detailed)
     return int(answer.fits is not True)
 
 
