@@ -23,6 +23,7 @@ let begun = false;
 let stage = "";
 let turn = 0;
 let choosing = null;
+let isQueued = false;
 
 const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {state: told, progress, ready, failed}});
 
@@ -30,12 +31,15 @@ const reader = new Reader({quietS: Number(document.body.dataset.quietS), on: {st
 
 function told(state) {
   form.dataset.state = state;
-  $("#run").disabled = state !== "ready";
+  $("#run").disabled = state !== "ready" && state !== "loading";
   if (fields.recorded) fields.recorded.disabled = state !== "ready";
   $("#cancel").hidden = state !== "busy";
   $("#again").hidden = state !== "failed";
   $("#bar").hidden = state !== "loading" && state !== "busy";
-  if (state === "busy") $("#bar").removeAttribute("value");
+  if (state === "busy") {
+    $("#bar").removeAttribute("value");
+    for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  }
   if (state !== "loading") $("#figures").textContent = "";
   else {
     stage = "";
@@ -49,27 +53,33 @@ function say(line, tone = "") {
   status.dataset.tone = tone;
 }
 
+const QUEUED = "The answer starts when everything is loaded.";
 const mb = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 
 /** What is read aloud says each stage once; the figures beside it are for the eye. */
 function progress({stage: now, received}) {
   $("#bar").value = Math.min(received / SIZE, 1);
   $("#figures").textContent = `${mb(Math.min(received, SIZE))} of ${mb(SIZE)}.`;
-  if (now !== stage) say(`${note} Loading ${now}. Your texts stay in this page.`.trim());
+  if (now !== stage) say(`${note} Loading ${now}. ${isQueued ? QUEUED : "Your texts stay in this page."}`.trim());
   stage = now;
 }
 
-function ready({choices, seconds, received}) {
+async function ready({choices, seconds, received}) {
   told("ready");
   say(`Ready: ${mb(received)} in ${seconds.toFixed(1)} s. Everything is here; the network may be cut now. ${note}`.trim(),
     note ? "" : "good");
   note = "";
   offer(choices);
-  if (!begun) follow();
+  const isFirst = !begun;
   begun = true;
+  if (isFirst) await follow();
+  const wasQueued = isQueued;
+  isQueued = false;
+  if (wasQueued && form.dataset.state === "ready") form.requestSubmit();
 }
 
 function failed(line) {
+  isQueued = false;
   told("failed");
   say(line, "bad");
 }
@@ -132,7 +142,15 @@ function restore(state) {
   if (!given.length) return false;
   form.reset();
   for (const field of given) field.value = state.get(field.name).slice(0, LONGEST_ADDRESS);
+  unfold();
   return true;
+}
+
+/** Open what is folded and has a value. */
+function unfold() {
+  for (const part of form.querySelectorAll("details")) {
+    part.open ||= [...part.querySelectorAll("input, textarea, select")].some(({value}) => value);
+  }
 }
 
 /** Keep the question in the address, so that it can be sent to somebody else: no secret, and of a log only its answer. */
@@ -185,6 +203,7 @@ async function choose(chosen) {
   if (fields.command) fields.command.value = found.command ?? "";
   if (fields.name) fields.name.value = found.name ?? "";
   fields.recorded.value = chosen;
+  unfold();
   form.dataset.case = kind === "case" && doing !== "plan" ? name : "";
   list();
   return true;
@@ -271,6 +290,10 @@ async function run(event) {
 }
 
 async function answer() {
+  if (reader.state === "loading") {
+    isQueued = true;
+    say(QUEUED);
+  }
   if (reader.state !== "ready" || form.dataset.state === "busy") return;
   told("busy");
   say("Reading. The page stays usable; Cancel ends it.");
@@ -308,14 +331,25 @@ async function answer() {
   }
 }
 
+/** Fields by what is unknown, each with the page that lists what is known. */
+const LISTS = {GPU: ["gpus", "gpus/index.html", "All GPUs"], model: ["model", "models/index.html", "All models"]};
+
 function refuse(line) {
   told("ready");
   clear();
-  say(line, "bad");
+  const unknown = /: (?:ambiguous|unknown) (GPU|model)\b/.exec(line);
+  say(unknown ? line.replace(/; known GPUs are listed in .*$/, "") : line, "bad");
+  if (!unknown) return;
+  const [name, href, label] = LISTS[unknown[1]];
+  const link = document.createElement("a");
+  Object.assign(link, {href, textContent: label});
+  $("#status").append(" ", link);
+  fields[name]?.setAttribute("aria-invalid", "true");
 }
 
 function cancel() {
   turn += 1;
+  isQueued = false;
   clear();
   note = "Cancelled.";
   reader.start();

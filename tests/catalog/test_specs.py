@@ -596,6 +596,10 @@ _CONFIGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"n_positions": 9}, {"max_positions": 9}),
     ({"max_seq_len": 9, "seq_length": 7, "max_sequence_length": 8}, {"max_positions": 7}),
     ({"n_positions": 9, "rope_scaling": {"type": "linear", "factor": 2.5}}, {"max_positions": 22}),
+    (
+        {"n_positions": 9, "model_type": "gemma3_text", "rope_scaling": {"type": "linear", "factor": 8}},
+        {"max_positions": 9},
+    ),
     ({"n_positions": 9, "rope_parameters": {"rope_type": "linear", "factor": 2}}, {"max_positions": 18}),
     ({"n_positions": 9, "rope_parameters": {"full": {"rope_type": "linear", "factor": 2}}}, {"max_positions": 9}),
     ({"n_positions": 9, "rope_scaling": {"factor": 2}}, {"max_positions": 9}),

@@ -739,8 +739,8 @@ def test_errors_of_a_call_are_reported_as_keyword_arguments(said: str, spoken: s
 @pytest.mark.parametrize(
     ("value", "near", "choices", "is_meant"),
     [
-        ("bfloat", "bfloat16", "bfloat16 float16", True), ("float1", "float16", "float16 float32", True),
-         ("float", "float16", "float16 float32", False),
+        ("bfloat", "bfloat16", "bfloat16 or float16", True), ("float1", "float16", "float16 or float32", True),
+         ("float", "float16", "float16 or float32", False),
         ("zzz", "auto", "auto half", False), ("autoo", "auto", "auto", True), ("autoo", None, "auto", False),
          (7, "auto", "auto", False),
         ("autoo", "half", "auto half", False), ("autoo", "auto", "", False),

@@ -380,5 +380,5 @@ def test_the_recommended_layout_is_marked_in_the_ranking() -> None:
     html = render.plan_sections.ranking(fitting).html
     assert re.search(r"<b>4 x TP 2</b> <span [^>]*>recommended</span>", html)
     assert html.count(">recommended</span>") == 1
-    assert ">context</th>" not in html
-    assert ">context</th>" in render.plan_sections.ranking(found).html
+    assert ">longest context</th>" not in html
+    assert ">longest context</th>" in render.plan_sections.ranking(found).html

@@ -117,7 +117,7 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
     """Its shortage in numbers, at most three kinds of changes, and the first one's command."""
     lines = shown(*LLAMA)
 
-    assert lines[0] == "DOES NOT FIT   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
+    assert lines[0] == "FITS AT 57,600   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
     text = " ".join(" ".join(lines[1:3]).split())
     why = r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, 6\.\d\d GiB are left \((TP [^)]*)\)"
     of_layout = re.match(why, text)
@@ -132,7 +132,7 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
     assert 50_000 < int(first[1]) < 70_000
     assert first[2] == f"{int(first[1]):,}"
     assert any("an FP8 checkpoint, TP" in row and "131,072" in row and "needs that checkpoint" in row for row in rows)
-    assert "  * requests of 16,384 tokens" in lines
+    assert any("  context  concurrent at 16K  cost" in line for line in lines)
     assert "  Run 1   lint ✓  plan ✓" in lines
     assert f"--max-model-len {first[1]}" in commands(lines)
     assert len(lines) <= 20
@@ -630,7 +630,7 @@ def test_the_page_on_planning_shows_real_output(
 ) -> None:
     """Its sample equals the output of its command."""
     page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
-    found = re.search(r"\$ vllm-runbooks (plan [^\n]*--vllm 0\.33\.0)\n(DOES NOT FIT.*?)\n```", page, re.DOTALL)
+    found = re.search(r"\$ vllm-runbooks (plan [^\n]*--vllm 0\.33\.0)\n(FITS AT.*?)\n```", page, re.DOTALL)
     assert found is not None
     words = found[1].split()
     monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *words])

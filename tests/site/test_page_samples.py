@@ -32,7 +32,7 @@ def test_the_page_on_plans_shows_real_output(monkeypatch: pytest.MonkeyPatch) ->
     """The sample is the whole answer."""
     page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
     samples = re.findall(r"```console\n\$ vllm-runbooks (plan .*)\n([^`]*?)\n```", page)
-    (command, sample) = next(sample for sample in samples if sample[1].startswith("DOES NOT FIT"))
+    (command, sample) = next(sample for sample in samples if sample[1].startswith("FITS AT"))
     monkeypatch.setattr(sys, "argv", ["vllm-runbooks", *command.split()])
 
     assert CliRunner().invoke(commands, command.split()).output.rstrip("\n") == sample

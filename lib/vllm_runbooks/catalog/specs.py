@@ -331,9 +331,12 @@ def _word(value: Any) -> str | None:
 
 _SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional")
 """Kinds of rotary embeddings that do not extend the configured context."""
+_IS_SCALED = "gemma3"
+"""Model types whose configured context includes the scaling (vLLM 0.8.5 config.py:2977)."""
 
 
 def _positions(text: Mapping[str, Any]) -> int | None:
+    """Context that vLLM derives from a text model's configuration."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
     lengths = [length for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
@@ -341,6 +344,8 @@ def _positions(text: Mapping[str, Any]) -> int | None:
     factor = scaling.get("factor")
     if not lengths or not isinstance(kind, str):
         return None
+    if _IS_SCALED in str(text.get("model_type")):
+        return min(lengths)
     if kind in _SCALES_NOTHING or any(isinstance(value, Mapping) for value in scaling.values()):
         return min(lengths)
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e6:

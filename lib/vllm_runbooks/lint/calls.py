@@ -60,7 +60,7 @@ def _is_clear_choice(value: Any, says: Mapping[str, str]) -> bool:
     near = says.get("near")
     if not near or not isinstance(value, str):
         return False
-    ratios = {choice: _ratio(value, choice) for choice in says.get("choices", "").split()}
+    ratios = {choice: _ratio(value, choice) for choice in re.split(", | or ", says.get("choices", ""))}
     others = [ratio for choice, ratio in ratios.items() if choice != near]
     return ratios.get(near, 0.0) >= max([_CLEAR - _CLEARER, *(ratio + _CLEARER for ratio in others)])
 

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.languages import listed
 from vllm_runbooks.catalog.options import NameStatus, Option, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
@@ -55,6 +56,16 @@ def of_start(
     yield from _OptionRules(launch, parsed, data, tables, page).hits()
 
 
+def _facts(problem: Problem | CallProblem) -> dict[str, str]:
+    """Values of a problem's message; choices as a list in words."""
+    choices = problem.says.get("choices", "").split()
+    if not choices:
+        return {**problem.says}
+    *others, last = choices
+    parts = [", ".join(others), last] if others else [last]
+    return {**problem.says, "choices": listed(parts, "{first} or {second}")}
+
+
 def of_call(
     launch: WrittenLaunch, problems: Collection[CallProblem], data: ReleaseData, tables: Tables
 ) -> Iterator[Hit]:
@@ -64,7 +75,7 @@ def of_call(
         if is_adapted and problem.kind == "unknown":
             continue
         keyword = places[problem.keyword]
-        says = {**problem.says, "option": problem.keyword, "vllm": data.checked}
+        says = {**_facts(problem), "option": problem.keyword, "vllm": data.checked}
         rule = _RULES.get(problem.kind, f"option.{problem.kind}")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
@@ -291,7 +302,7 @@ class _OptionRules:
         more = {"nearest": near[0]} if near and problem.kind == "unknown" else {}
         word = None if problem.word is None else self.words[problem.word]
         start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
-        says = {**problem.says, "vllm": self.data.checked, **more}
+        says = {**_facts(problem), "vllm": self.data.checked, **more}
         for name, index in (("value", problem.word), ("written", problem.option_word)):
             if index is not None and self.words[index].value is not None:
                 says.setdefault(name, self.words[index].value or "")

@@ -40,8 +40,8 @@ _COUNTED = {
     IssueSeverity.INFO: ("{count} info", "{count} infos"),
 }
 _HIDDEN = (
-    " ({count} style remark hidden; --profile strict shows it)",
-    " ({count} style remarks hidden; --profile strict shows them)",
+    "{count} style remark hidden; --profile strict shows it",
+    "{count} style remarks hidden; --profile strict shows them",
 )
 _BEYOND = "vLLM {version} is unknown; checked with the data of {data}, the newest known."
 _BEFORE = "vLLM {version} is unknown; checked with the data of {data}, the oldest known."
@@ -52,6 +52,7 @@ _SOURCES = {
     "image": "image tag",
     "log": "from the log",
     "newest": "newest known; set yours with --vllm",
+    "page": "newest known; set yours in Release",
     "toolchain": "with which the toolchain evaluates",
 }
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -62,7 +63,7 @@ def headline(result: Linted | Migrated) -> str:
     return str(_summary([result]))
 
 
-def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False, hidden: int = 0) -> Styled:
+def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) -> Styled:
     say = Wording(results[0].lang)
     issues = [issue for result in results for issue in result.issues]
     launches = sum(len(result.deployments) for result in results)
@@ -75,8 +76,7 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False, 
     where = say(" in {launches}", launches=count) if launches else ""
     scope = styled(where + say(", checked for {release}.", release=releases), Tone.FAINT)
     if not issues:
-        remarks = say(_HIDDEN[hidden != 1], count=hidden) if hidden else ""
-        return styled(say("No problems found"), Tone.GOOD) + remarks + scope
+        return styled(say("No problems found"), Tone.GOOD) + scope
     total = issue_total(issues, results[0].lang, is_fixable=is_fixable)
     left_out = sum(result.left_out for result in results if isinstance(result, Linted))
     more = say("; {count} more not shown", count=f"{left_out:,}") if left_out else ""
@@ -105,20 +105,27 @@ def text(result: Linted | Migrated, name: str) -> str:
     return plain(view({name: result}))
 
 
-def view(results: Mapping[str, Linted | Migrated], *, hidden: int = 0, plan: str = "") -> list[TextBlock]:
+def view(
+    results: Mapping[str, Linted | Migrated], *, hidden: int = 0, plan: str = "", fix: str = ""
+) -> list[TextBlock]:
     """Issues of files for a terminal, then their number.
 
     Args:
         results: The results by file name.
         hidden: Number of style issues that the profile leaves out.
         plan: The command that checks the memory; empty if no GPUs were given.
+        fix: The command that fixes the fixable issues; empty if there is none.
     """
     blocks = unknown_releases([*results.values()])
     blocks += [block for name, result in results.items() for block in paragraphs(result, name)]
-    blocks.append(SentenceLines(_summary([*results.values()], is_fixable=True, hidden=hidden), "  "))
+    say = Wording(next(iter(results.values())).lang)
+    blocks.append(SentenceLines(_summary([*results.values()], is_fixable=True), "  "))
+    if hidden:
+        blocks.append(Line(say(_HIDDEN[hidden != 1], count=hidden) + say(".")))
     if plan and any(result.deployments for result in results.values()):
-        say = Wording(next(iter(results.values())).lang)
         blocks.append(Line(say("Memory is not checked; add the launch's options to: {command}", command=plan)))
+    if fix:
+        blocks.append(Line(say("Fix: {command}", command=fix)))
     return blocks
 
 
@@ -138,12 +145,13 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
     """Each issue with its location, its source line and the replacement."""
     blocks: list[TextBlock] = []
     say = Wording(result.lang)
-    for issue in result.issues:
+    for issue, others in merged(result.issues):
         tone, gutter = _TONES[issue.severity], " " * len(str(issue.line))
         head = styled(f"{issue.severity.value}[{issue.rule}]", tone)
         first, *notes = sentences(issue)
         blocks.append(SentenceLines(head + styled(f": {one_line(first)}", Tone.HEADING), "  "))
-        blocks.append(Line(styled(f"{gutter}--> {one_line(name)}:{issue.line}:{issue.column}", Tone.FAINT)))
+        also = say(" (also at {places})", places=say(", ").join(map(location, others))) if others else ""
+        blocks.append(Line(styled(f"{gutter}--> {one_line(name)}:{location(issue)}{also}", Tone.FAINT)))
         label = _instead(issue, say)
         if issue.source is not None:
             blocks.append(_Snippet(issue.source, issue.line, tone, label, say("help: ")))
@@ -157,6 +165,22 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
             blocks.append(Line(lead + styled(say("fixable with --fix"), Tone.GOOD)))
         blocks.append(BLANK)
     return blocks
+
+
+def merged(issues: Sequence[Issue]) -> list[tuple[Issue, list[Issue]]]:
+    """Issues, each with the later ones that are identical in another place, as in a second launch."""
+    groups: dict[tuple[object, ...], list[Issue]] = {}
+    for issue in issues:
+        new_text = issue.fix.new_text if issue.fix is not None else None
+        groups.setdefault((issue.file, issue.rule, issue.severity, issue.message, issue.text, new_text), []).append(
+            issue
+        )
+    return [(first, others) for first, *others in groups.values()]
+
+
+def location(issue: Issue) -> str:
+    """Line and column of an issue."""
+    return f"{issue.line}:{issue.column}"
 
 
 def sentences(issue: Issue) -> list[str]:
@@ -252,10 +276,21 @@ def fixed_line(
     before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None, *, is_written: bool = True
 ) -> Line:
     """Number of fixed errors and warnings of a corrected text, and of the remaining ones."""
-    fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    say = Wording(lang)
-    line = say("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())
+    line, say = fixed_text(before, after, lang), Wording(lang)
     return Line(line if is_written else joined([line, say("No file was changed; add -o FILE.")]))
+
+
+def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> str:
+    """`fixed_line` as text."""
+    fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
+    return Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())
+
+
+def corrected(body: str, before: Sequence[Issue], rest: Linted, pages: str = "") -> RenderedView:
+    """A corrected text below the number of its fixes and the errors and warnings that remain."""
+    head, left, text = fixed_text(before, rest.issues, rest.lang), wrong(rest.issues), script(body)
+    html = f"<p{_tongue(rest)}>{escape(head)}</p>{rows_of(left, _tongue(rest), pages)}{text.html}"
+    return RenderedView(f"{head}\n{text.plain}", html)
 
 
 def is_mended(linted: Linted) -> bool:
@@ -374,31 +409,44 @@ def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def table(result: Linted | Migrated) -> RenderedView:
-    """Issues as a table for a notebook."""
+def table(result: Linted | Migrated, pages: str = "") -> RenderedView:
+    """Issues as a table; `pages` is the folder of the rules' pages, to which their names are links."""
     summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
-    return RenderedView(text(result, "line"), summary + rows_of(result.issues, _tongue(result)))
+    return RenderedView(text(result, "line"), summary + rows_of(result.issues, _tongue(result), pages))
 
 
 def _tongue(result: Linted | Migrated) -> str:
     return "" if result.lang is None else f' lang="{LANGUAGES[result.lang].tag}"'
 
 
-def rows_of(issues: Sequence[Issue], tongue: str = "") -> str:
-    """Issues as an HTML table; empty without issues. `tongue` is an attribute with the language of the messages."""
+def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
+    """Issues as an HTML table, the gravest first; empty without issues.
+
+    Args:
+        issues: The issues.
+        tongue: Attribute with the language of the messages.
+        pages: Folder of the rules' pages, to which their names are links; empty if there is none.
+    """
 
     def said(issue: Issue) -> str:
         return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
 
+    def named(issue: Issue) -> str:
+        name = escape(issue.rule)
+        if pages:
+            return f'<a href="{escape(pages)}{name}.html" style="font-size:13px">{name}</a>'
+        return f'<span style="opacity:.75;font-size:13px">{name}</span>'
+
+    ordered = sorted(issues, key=lambda issue: list(IssueSeverity).index(issue.severity))
     rows = "".join(
         "<tr>"
-        f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
+        f'<td style="text-align:right">{"<br>".join(map(location, (issue, *others)))}</td>'
         f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
-        f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
+        f"<br>{named(issue)}</td>"
         f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
-        for issue in issues
+        for issue, others in merged(ordered)
     )
     names = ("issue", "fixable")
     head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.records import IssueSeverity
@@ -46,6 +48,20 @@ def summarize(linted: Linted, name: str) -> Summary:
 def summary(linted: Linted, name: str) -> RenderedView:
     """The summary as a card."""
     return rendered(summarize(linted, name))
+
+
+def page_summary(linted: Linted, name: str) -> RenderedView:
+    """The summary as a card above the findings and the corrected text."""
+    record = summarize(linted, name)
+    worst = min((issue.severity for issue in linted.issues), key=list(IssueSeverity).index, default=None)
+    sentence = _EFFECTS.get(worst, record.sentence) if worst is not None else record.sentence
+    return rendered(replace(record, sentence=sentence, fix=None))
+
+
+_EFFECTS = {
+    IssueSeverity.ERROR: "As written, the launch fails or does something else.",
+    IssueSeverity.WARNING: "It launches, but something is incorrect, unsafe or wasteful.",
+}
 
 
 def _statement(issue: Issue) -> Statement:

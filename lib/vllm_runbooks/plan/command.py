@@ -186,7 +186,8 @@ def plan(
         repeated += ["--no-calibration"] * no_calibration
         folder = str(deploy) if deploy is not None and answer.fits is not False else ""
         summary = summaries.summarize(answer, remedies, options=repeated, folder=folder, again=_again(explain=explain))
-        _show(summary, answer if explain else None)
+        detailed = summaries.layout_of_first_change(answer, remedies)
+        _show(summary, answer if explain else None, detailed)
     return int(answer.fits is not True)
 
 
@@ -194,13 +195,13 @@ def _again(*, explain: bool) -> str:
     return "" if explain else terminal.again("--explain")
 
 
-def _show(summary: Summary, record: Plan | Layouts | PlanComparison | None) -> None:
-    """Show a summary, and the details of a record below it."""
+def _show(summary: Summary, record: Plan | Layouts | PlanComparison | None, first: Plan | None = None) -> None:
+    """Show a summary, and the details of a record below it; `first` is the layout to detail."""
     from vllm_runbooks.core.views.styled import BLANK
     from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.plan.render import plans
 
-    terminal.show([*summary_view(summary), *([BLANK, *plans.details(record)] if record is not None else [])])
+    terminal.show([*summary_view(summary), *([BLANK, *plans.details(record, first)] if record is not None else [])])
 
 
 @contextlib.contextmanager

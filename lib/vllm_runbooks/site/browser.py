@@ -34,8 +34,10 @@ from vllm_runbooks.edge10 import scripts
 from vllm_runbooks.edge10.scripts import CompilePrograms
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint import render as render_issues
+from vllm_runbooks.lint import summaries as lint_summaries
 from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.linting import Knowledge
+from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.lint.selection import LintSettings
 from vllm_runbooks.plan import calibration
 from vllm_runbooks.plan import reading as plan_reading
@@ -43,7 +45,7 @@ from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
-from vllm_runbooks.plan.render.summaries import summarize
+from vllm_runbooks.plan.render.summaries import layout_of_first_change, summarize
 from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading.arguments.typed import option_words
 
@@ -55,6 +57,10 @@ _ENGINE = (
     ("sequences", "--max-num-seqs"),
 )
 """Fields of the plan page by engine option."""
+_FIELDS = {"command": "the launch command", "gpus": "the GPUs", "vllm": "the release"}
+"""Inputs of a diagnosis as the page calls them."""
+_RULE_PAGES = "rules/"
+"""Folder of the rules' pages, from the pages in the browser."""
 _TOO_DEEP = "the text is nested too deeply for this browser; use the relevant part"
 _TOO_LARGE = "the text needs more memory than this browser gives; give the part that matters"
 _OUTCOMES = {True: "it fits", False: "it does not fit", None: "unknown whether it fits"}
@@ -292,7 +298,7 @@ def diagnose(
         to_json(answer),
         int(wrong),
         outcome,
-        tuple(_of_log(answer, evidence)),
+        tuple(_of_log(answer, evidence, gpus or "", has_command=bool(command.strip()))),
         _exact(remedy.command for remedy in answer.remedies),
         _tag(tongue),
         {name: value for name, value in shared.items() if value},
@@ -309,13 +315,16 @@ def _tag(lang: str | None) -> str | None:
     return None if lang is None else LANGUAGES[lang].tag
 
 
-def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
+def _of_log(answer: Answer, evidence: Evidence, gpus: str, *, has_command: bool) -> list[tuple[str, str]]:
     """Parts of a diagnosis, without those that only report that there is nothing to show."""
     say = Wording(answer.lang)
     # The summary is in English: in another language the cause comes first.
-    parts: list[tuple[str, RenderedView]] = [] if answer.lang else [("Answer", render_answers.summary(answer))]
-    if answer.lang or answer.root_cause is not None:
-        parts.append((say("Answer") if answer.lang else "Why", render_answers.cause(answer)))
+    if answer.lang:
+        parts: list[tuple[str, RenderedView]] = [(say("Answer"), render_answers.cause(answer))]
+    else:
+        inputs = {key: label for key, label in _FIELDS.items() if key != "command" or not has_command}
+        card = render_answers.summary(answer, gpus=gpus, inputs=inputs)
+        parts = [("Answer", card), *([("Why", render_answers.explanation(answer))] if answer.root_cause else [])]
     if answer.root_cause is not None:
         parts.append((say("For and against"), render_answers.checks(answer)))
     parts.append((say("Fixes"), render_answers.remedies(answer)))
@@ -370,19 +379,30 @@ def lint(
     request = _lint.LintRequest(name, vllm or None, cards, named, _other_programs, reads_comments=True)
     linted = _lint.lint(text, knowledge, request, fix=True)
     hidden = _lint.hidden(text, knowledge, request)
-    parts = [(say("Findings"), render_issues.table(linted))]
-    if linted.fixed is not None:
+    mended = _lint.mended(text, knowledge, request)
+    shown = _with_release_field(linted)
+    # The summary is in English.
+    parts = [] if tongue else [("Answer", lint_summaries.page_summary(shown, name or "your text"))]
+    if linted.issues or tongue:
+        parts.append((say("Findings"), render_issues.table(shown, _RULE_PAGES)))
+    if linted.fixed not in (None, hidden):
+        rest = _lint.lint(mended, knowledge, request)
         parts += [
-            (say("Corrected text"), render_issues.script(linted.fixed)),
+            (say("Corrected text"), render_issues.corrected(linted.fixed, linted.issues, rest, _RULE_PAGES)),
             (say("Difference"), render_issues.difference(hidden, linted)),
         ]
-    parts.append((say.mark + say("What is started"), render_issues.starts(linted)))
-    mended = _lint.mended(text, knowledge, request)
+    parts.append((say.mark + say("What is started"), render_issues.starts(shown)))
     status = int(LintSettings().is_failed(linted.issues))
     sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
     exact, shared = _exact([linted.fixed]), {"text": hidden}
     return BrowserAnswer(to_json(linted), status, outcome, sections, exact, _tag(tongue), shared, mended)
+
+
+def _with_release_field(linted: Linted) -> Linted:
+    """The result with the release as the page describes it: a field sets it, not an option."""
+    vllm = linted.vllm
+    return replace(linted, vllm=replace(vllm, source="page")) if vllm.source == "newest" else linted
 
 
 def _other_programs(text: str, name: str) -> CompilePrograms | None:
@@ -430,9 +450,10 @@ def plan(
     answer = plan_reading.answered(request, _knowledge(), _known(), what=find or None)
     remedies = plan_remedies.remedies(request, answer, _knowledge(), _known()) if answer.fits is not True else ()
     summary = summarize(answer, remedies, options=[*words, *_words(more)])
-    sections = (("Answer", summary_html(summary)), ("Plan", render_plans.html(answer)))
+    details = render_plans.details_html(answer, layout_of_first_change(answer, remedies))
+    sections = (("Answer", summary_html(summary)), ("Layouts and memory", details))
     shared = {"more": redact.redact_text(more)} if more.strip() else {}
-    outcome = _OUTCOMES[answer.fits]
+    outcome = f"it {summary.state.lower()}" if summary.state.startswith("FITS AT") else _OUTCOMES[answer.fits]
     return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
 
 

@@ -45,6 +45,8 @@ _TONES = {
     elements.RED: "red", elements.AMBER: "amber", elements.GREEN: "green", elements.GREY: "grey", elements.BLUE: "blue",
 }  # fmt: skip
 """Colors in the library's HTML, with their names in the page's style sheet."""
+_BUTTONS = "<!-- buttons -->\n"
+"""Place of the buttons among a page's fields."""
 _MOST_GIVEN = 200_000_000
 """Most bytes that a page reads at a time: WebAssembly memory is limited to a few times that."""
 _FETCH_S = 180.0
@@ -123,7 +125,8 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
     frame = Template((docs / FOLDER / "reader.html").read_text(encoding="utf-8"))
     for page in PAGES:
         fields = (docs / FOLDER / page.file).read_text(encoding="utf-8")
-        body = frame.substitute(do=page.does, command=page.command, verb=page.verb, fields=fields)
+        before, _, after = fields.partition(_BUTTONS)
+        body = frame.substitute(do=page.does, command=page.command, verb=page.verb, fields=before, more=after)
         _write_page(docs, built, page, body, size)
 
 

@@ -14,6 +14,7 @@ from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan import planned, planner
 from vllm_runbooks.plan.records import Find, Plan
 from vllm_runbooks.plan.render import words
+from vllm_runbooks.plan.render.summaries import SHORTEST_CONTEXT
 
 COMMON_GPUS = ("RTX4090", "L40S", "A100-80GB", "H100-80GB", "H200", "B200")
 """GPUs on which every model is planned, the smallest first."""
@@ -24,8 +25,6 @@ COMMON_MODELS = (
 )  # fmt: skip
 """Models that are first in the list, and that every GPU's page plans."""
 _COUNTS = (1, 2, 4, 8)
-_SHORTEST = 8192
-"""Minimum tokens of a context that counts as fitting."""
 _BAR_WIDTH, _BAR_HEIGHT = 230.0, 14.0
 _GPU_WIDTH = 190.0
 """Length of the GPU's memory in a bar; the part beyond it is missing."""
@@ -92,9 +91,9 @@ def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
         try:
             request = planner.request(model, f"{count}x{gpu}", tp=count)
             plan = planned.plan(request)
-            if not plan.fits and not plan.missing and (plan.kv_cache.longest_context or 0) >= _SHORTEST:
+            if not plan.fits and not plan.missing and (plan.kv_cache.longest_context or 0) >= SHORTEST_CONTEXT:
                 shorter = planner.find(request, Find.CONTEXT)
-                if shorter.fits and (words.option(shorter, "max_model_len") or 0) >= _SHORTEST:
+                if shorter.fits and (words.option(shorter, "max_model_len") or 0) >= SHORTEST_CONTEXT:
                     return ModelFit(model, gpu, count, shorter, is_shortened=True)
         except InputError as error:
             return ModelFit(model, gpu, count, None, str(error).partition(": ")[2])
@@ -172,7 +171,7 @@ def legend() -> str:
 def verdict(fit: ModelFit) -> tuple[str, str]:
     """The verdict as text, and its CSS class."""
     if fit.fits:
-        return ("✓ shorter context", "amber") if fit.is_shortened else ("✓ fits", "green")
+        return (f"✓ fits at {fit.context:,}", "amber") if fit.is_shortened else ("✓ fits", "green")
     if fit.fits is None:
         return "? unknown", "grey"
     return f"✗ does not fit on {fit.count}", "red"

@@ -23,6 +23,7 @@ _HOW = (
     "planned]({}planning.md)."
 )
 
+_FIGURES = ("Memory", "Context", "Concurrent at this context", "")
 _ON_ONE = (
     "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
     "[All models](../models/index.md), [how memory is planned](../planning.md)."
@@ -174,7 +175,7 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
     printed = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
     printed += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
     references = [_place(targets.get(key, key)) for key in gpu.sources]
-    head = ("Model", "On one GPU", "Memory", "Context", "Concurrent", "")
+    head = ("Model", "On one GPU", *_FIGURES)
     parts = [
         front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
         "[All GPUs](index.md)",
@@ -259,7 +260,11 @@ def model_page(file: ModelFile, model: Model) -> str:
         ("Needs code of its repository", _yes(model.needs_remote_code)),
     ]
     is_part = " The source shows a part of `config.json`; missing fields are unknown, not absent."
-    card = summary_html(summarize(model_fits.linted(best))) if best is not None and best.plan is not None else ""
+    card = (
+        summary_html(summarize(model_fits.linted(best), is_shortened=best.is_shortened))
+        if best is not None and best.plan is not None
+        else ""
+    )
     parts = [
         front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",
         f"[All models]({root}models/index.md)" + (f" · {plain(size)}" if size else ""),
@@ -270,7 +275,7 @@ def model_page(file: ModelFile, model: Model) -> str:
         ),
         "## GPUs that it needs",
         *([f"Not certain: {prose(reason)}."] if reason else []),
-        raw(_table(("GPUs", "Verdict", "Memory", "Context", "Concurrent", ""), rows, "fits") + model_fits.legend()),
+        raw(_table(("GPUs", "Verdict", *_FIGURES), rows, "fits") + model_fits.legend()),
         _HOW.format(root),
         "## Facts",
         facts(details),

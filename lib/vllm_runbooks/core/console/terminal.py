@@ -58,15 +58,15 @@ def _suited(blocks: Iterable[TextBlock], stream: TextIO) -> str:
 _LONGEST_COMMAND = 400
 
 
-def again(option: str, *, is_repeatable: bool = True) -> str:
-    """Command line of this run with an option.
+def again(*option: str, is_repeatable: bool = True) -> str:
+    """Command line of this run with an option, given as words.
 
     It is described if it is long, has a secret or reads standard input.
     """
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    line = command_line(*words[:end], option, *words[end:])
-    return line if line and is_repeatable and len(line) <= _LONGEST_COMMAND else f"add {option}"
+    line = command_line(*words[:end], *option, *words[end:])
+    return line if line and is_repeatable and len(line) <= _LONGEST_COMMAND else f"add {option[0]}"
 
 
 def command_line(*words: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
@@ -35,26 +35,30 @@ from vllm_runbooks.core.views.summary import Step, Summary, summary_view
 from vllm_runbooks.core.views.summary_html import command_html, folded, rendered
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
-from vllm_runbooks.diagnosis.render.summaries import summarize
+from vllm_runbooks.diagnosis.render.summaries import OPTIONS, option_text, summarize
 
 _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
 
 
-def summary(answer: Answer, *, gpus: str = "", runbook: str = "") -> RenderedView:
+def summary(answer: Answer, *, gpus: str = "", runbook: str = "", inputs: Mapping[str, str] = OPTIONS) -> RenderedView:
     """The answer as a card: state, cause, first fix, memory, and another runbook of the cause.
 
     Args:
         answer: The diagnosis.
         gpus: GPUs of the launch as the user named them.
         runbook: The current runbook.
+        inputs: Names of the inputs that the user can add.
     """
-    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook))
+    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook, inputs=inputs))
     return _in_its_language(answer, card.plain, card.html)
 
 
-def summary_record(answer: Answer, *, gpus: str = "", runbook: str = "") -> Summary:
+def summary_record(
+    answer: Answer, *, gpus: str = "", runbook: str = "", inputs: Mapping[str, str] = OPTIONS
+) -> Summary:
     """The record that `summary` shows."""
-    record = summarize(answer, gpus=gpus, has_command=any(remedy.command for remedy in answer.remedies))
+    has_command = any(remedy.command for remedy in answer.remedies)
+    record = summarize(answer, gpus=gpus, has_command=has_command, inputs=inputs)
     symptom = load_catalog().symptoms.get(answer.root_cause.symptom) if answer.root_cause else None
     if runbook and symptom is not None and symptom.runbook and symptom.runbook != runbook:
         step = Step("Open", "the runbook for this cause", runbook=symptom.runbook, is_first=True)
@@ -299,6 +303,23 @@ def _unexplained(answer: Answer) -> str:
     )
 
 
+def explanation(answer: Answer) -> RenderedView:
+    """Parts of `cause` that a summary omits: why it happens, further evidence and where to look."""
+    finding, say = answer.root_cause, Wording(answer.lang)
+    if finding is None:
+        return _nothing(answer, answer_words.no_cause(answer))
+    quotes = answer_words.quotes(finding, answer.files, say)[1:]
+    why = tag("p", prose(finding.explanation), "max-width:80ch")
+    lines = [finding.explanation, *(f"{place}: {text}" for place, text in quotes)]
+    look = ""
+    if finding.look_in and answer.first_error is None:
+        where = answer_words.looked_for(finding.look_in, say)
+        look = tag("p", f"<b>{say('Look for')}</b> {prose(where)}")
+        lines.append(f"{say('Look for')} {where}")
+    html = why + "".join(quoted(place, text) for place, text in quotes) + look
+    return _in_its_language(answer, "\n".join(lines), html)
+
+
 def checks(answer: Answer) -> RenderedView:
     """Conditions that match the root cause, contradict it or are unknown, and how to verify it."""
     finding, say = _blamed(answer), Wording(answer.lang)
@@ -355,11 +376,11 @@ def way_out(number: int, remedy: Remedy, lang: str | None = None) -> RenderedVie
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     """A fix with its changes and cost, and its command folded."""
-    changes = "".join(tag("code", escape(answer_words.change(e, say))) + "<br>" for e in remedy.edits)
+    changes = command_html(option_text(remedy.edits)) if remedy.edits else ""
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
         + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
-        + (tag("div", changes, "font-size:13px") if changes else "")
+        + changes
         + (folded(say("The whole command"), command_html(remedy.command)) if remedy.command else "")
     )
 

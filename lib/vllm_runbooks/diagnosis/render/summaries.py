@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
@@ -37,6 +37,8 @@ _VISIBLE = 72
 _MOST_QUOTED = 120
 _MOST_COST = 150
 """Maximum characters of a fix's cost: `--explain` shows the rest."""
+OPTIONS = {"command": "--command FILE", "gpus": "--gpus", "vllm": "--vllm"}
+"""Inputs of a diagnosis by their options."""
 
 
 def summarize(
@@ -47,6 +49,7 @@ def summarize(
     start: int | None = None,
     pack: str = "",
     again: str = "",
+    inputs: Mapping[str, str] = OPTIONS,
 ) -> Summary:
     """Summarize an answer.
 
@@ -57,13 +60,14 @@ def summarize(
         start: Number of the launch, from 1, if the user chose one.
         pack: The command that packs the logs to share them; empty if they are not files.
         again: The command that shows everything; empty if there is none.
+        inputs: Names of the inputs that the user can add.
     """
     say, cause = Wording(answer.lang), answer.root_cause
     summary = Summary(
         say(answer.outcome.value).upper(),
         OUTCOME_TONES[answer.outcome],
         tuple(_about(answer, gpus, start, say)),
-        fix=_fix(answer, say, has_gpus=bool(gpus), has_command=has_command),
+        fix=_fix(answer, say, inputs, has_gpus=bool(gpus), has_command=has_command),
         fix_name=say("Fix"),
         steps=tuple(_notes(answer, say)),
         more=_more(answer, again, say),
@@ -244,13 +248,16 @@ def option_text(edits: Sequence[Edit]) -> str:
     return " ".join([*variables, *options, *([without] if without else [])])
 
 
-def _fix(answer: Answer, say: Wording, *, has_gpus: bool, has_command: bool) -> SuggestedFix | None:
+def _fix(
+    answer: Answer, say: Wording, inputs: Mapping[str, str], *, has_gpus: bool, has_command: bool
+) -> SuggestedFix | None:
     """The first fix; a sentence if no remedy is offered."""
     cause = answer.root_cause
     if not answer.remedies:
         text = cause.do_first if cause is not None else ""
         return SuggestedFix(text, is_command=False) if text else None
-    missing = ["--command FILE", *["--gpus"] * (not has_gpus), *["--vllm"] * (answer.vllm.version is None)]
+    is_given = {"gpus": has_gpus, "vllm": answer.vllm.version is not None}
+    missing = [name for key, name in inputs.items() if not is_given.get(key)]
     return remedy_fix(answer.remedies[0], say, has_command=has_command, missing=missing)
 
 
@@ -273,7 +280,7 @@ def remedy_fix(
     checks = remedy.checks
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""
-    if remedy.command is None and not has_command and checks.lint != "passed":
+    if remedy.command is None and not has_command and checks.lint != "passed" and missing:
         options = say(" and ").join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
         note = say("To check the fix and print the full command, add {options}.", options=options)
     command = remedy.command if has_command and remedy.command is not None else ""

@@ -182,8 +182,24 @@ def lint(
         annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
         output.write(annotations) if annotations else None
     else:
-        terminal.show(render_issues.view(results, hidden=hidden, plan=_plan_command(checked, settings)))
+        terminal.show(
+            render_issues.view(
+                results, hidden=hidden, plan=_plan_command(checked, settings), fix=_fix_command(files, checked)
+            )
+        )
     return int(is_failed)
+
+
+def _fix_command(files: tuple[str, ...], checked: Mapping[str, Linted]) -> str:
+    """The command that writes the corrected file, or prints the changes if there are several or no files.
+
+    Empty if nothing is fixable.
+    """
+    if not any(issue.fix for linted in checked.values() for issue in linted.issues):
+        return ""
+    if len(files) == 1 and Path(files[0]).is_file():
+        return terminal.again("--fix", "-o", files[0])
+    return terminal.again("--diff", is_repeatable="-" not in files)
 
 
 def _plan_command(checked: Mapping[str, Linted], settings: Mapping[str, LintSettings]) -> str:

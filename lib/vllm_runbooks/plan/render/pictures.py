@@ -230,12 +230,12 @@ _FIGURE = NARROW / 3 - 78
 def layouts(plans: Sequence[Plan]) -> str:
     """Valid layouts below each other: KV cache per GPU, longest context and concurrency, each on its own scale.
 
-    The first one, which is recommended, is solid; a column with one value for all is left out. Empty without a layout.
+    The first one, which is recommended, is solid; a column with one value for all is left out. Empty if none fits.
     """
     rows = [plan for plan in plans if plan.legal is not False][:_MAX_LAYOUTS]
-    if not rows:
-        return ""
     fitting = [plan for plan in rows if plan.fits is not False]
+    if not fitting:
+        return ""
     every: list[tuple[str, Callable[[Plan], float | None], str]] = [
         ("KV cache, GiB per GPU", lambda plan: plan.kv_cache.gib, ",.1f"),
         ("longest context", lambda plan: plan.kv_cache.longest_context, ",.0f"),

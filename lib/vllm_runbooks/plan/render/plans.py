@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -72,14 +72,14 @@ def view(record: Viewed) -> list[TextBlock]:
     return [*parted(parts), BLANK]
 
 
-def details(record: Plan | Layouts | PlanComparison) -> list[TextBlock]:
-    """All that a summary leaves out, for a terminal."""
+def details(record: Plan | Layouts | PlanComparison, first: Plan | None = None) -> list[TextBlock]:
+    """All that a summary leaves out, for a terminal; `first` is the layout to detail, else the best one."""
     match record:
         case Plan():
             found: list[TextBlock] = [bulleted(reason) for reason in record.found.reasons] if record.found else []
             parts = [found, *_details(record, has_command=False)]
         case Layouts():
-            parts = _ranking_and_best(record, has_command=False)
+            parts = _ranking_and_best(record, first, has_command=False)
         case _:
             parts = _compared_notes(record)
     return [*parted(part for part in parts if part), BLANK]
@@ -102,13 +102,21 @@ def _layouts_view(layouts: Layouts) -> list[list[TextBlock]]:
     return [answer_view(plan_words.layouts_headline(layouts), layouts), *_ranking_and_best(layouts)]
 
 
-def _ranking_and_best(layouts: Layouts, *, has_command: bool = True) -> list[list[TextBlock]]:
+def _ranking_and_best(
+    layouts: Layouts, first: Plan | None = None, *, has_command: bool = True
+) -> list[list[TextBlock]]:
     plans = plan_words.ranked(layouts)
     if not plans:
         return illegal_view(layouts)
-    which = "CLOSEST LAYOUT" if layouts.fits is False else "BEST LAYOUT"
-    best = headed(f"{which}: {plan_pictures.layout_name(plans[0])}", [Prose(_judged(plan_words.headline(plans[0])))])
-    return [ranking_view(plans), best, *_details(plans[0], has_command=has_command), *illegal_view(layouts)]
+    plan = first or plans[0]
+    best = headed(_detailed_name(layouts, plan, str.upper), [Prose(_judged(plan_words.headline(plan)))])
+    return [ranking_view(plans), best, *_details(plan, has_command=has_command), *illegal_view(layouts)]
+
+
+def _detailed_name(layouts: Layouts, plan: Plan, case: Callable[[str], str] = str) -> str:
+    """Heading of the details of a layout."""
+    which = "Closest layout" if layouts.fits is False else "Best layout"
+    return f"{case(which)}: {plan_pictures.layout_name(plan)}"
 
 
 def illegal_view(layouts: Layouts) -> list[list[TextBlock]]:
@@ -260,16 +268,23 @@ def html(record: Viewed) -> str:
     return visible(body)
 
 
+def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
+    """HTML of `details`."""
+    body = _details_html(record) if isinstance(record, Plan) else _ranking_and_best_html(record, first)
+    return visible(body)
+
+
 def _plan_html(plan: Plan) -> str:
     tone = TONES[False] if plan.legal is False else TONES[plan.fits]
-    return verdict(plan_words.headline(plan), tone) + remark(plan_words.subject(plan)) + _details_html(plan)
+    lead = verdict(plan_words.headline(plan), tone) + remark(plan_words.subject(plan))
+    return lead + _details_html(plan, has_command=plan.fits is not False)
 
 
-def _details_html(plan: Plan) -> str:
+def _details_html(plan: Plan, *, has_command: bool = False) -> str:
     parts = [memory_html(plan)]
     if plan.speed:
         parts += [heading("Speed, an estimate"), remark(plan_words.speed(plan.speed))]
-    if plan.deployment:
+    if plan.deployment and has_command:
         command = preformatted(plan.deployment.command)
         parts += [heading(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
@@ -329,14 +344,17 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
 
 
 def _layouts_html(layouts: Layouts) -> str:
-    legal = plan_words.legal(layouts)
-    parts = [
-        verdict(plan_words.layouts_headline(layouts), TONES[layouts.fits]),
-        remark(plan_words.subject(layouts)),
-        ranking_html(legal),
-    ]
-    if legal:
-        parts += [heading(f"The first: {plan_pictures.layout_name(legal[0])}"), _details_html(legal[0])]
+    lead = verdict(plan_words.layouts_headline(layouts), TONES[layouts.fits])
+    return lead + remark(plan_words.subject(layouts)) + _ranking_and_best_html(layouts, has_command=True)
+
+
+def _ranking_and_best_html(layouts: Layouts, first: Plan | None = None, *, has_command: bool = False) -> str:
+    plans = plan_words.ranked(layouts)
+    parts = [ranking_html(plans)]
+    if plans:
+        plan = first or plans[0]
+        details = _details_html(plan, has_command=has_command and plan.fits is not False)
+        parts += [heading(_detailed_name(layouts, plan)), details]
     return "".join([*parts, *illegal_html(layouts)])
 
 
@@ -355,7 +373,7 @@ def ranking_html(legal: Sequence[Plan]) -> str:
     return plan_pictures.layouts(listed) + table + (remark(same) if same else "")
 
 
-_RANKED = ("layout", "fits", "context", "concurrent requests", "KV GiB per GPU")
+_RANKED = ("layout", "fits", "longest context", "concurrent at full context", "KV GiB per GPU")
 
 
 def illegal_html(layouts: Layouts) -> list[str]:

@@ -46,6 +46,8 @@ _TIMES = "\u00d7"
 _STATES = {True: "FITS", False: "DOES NOT FIT", None: "UNCERTAIN"}
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _COMPARED = {"off": Tone.BAD, "as planned": Tone.GOOD, "not compared": Tone.WARN}
+SHORTEST_CONTEXT = 8192
+"""Minimum tokens of a context that counts as fitting in place of the default context."""
 _REQUEST = 16_384
 """Tokens per request for a comparison of changes, if all of them serve this length."""
 _COMMAND = 72
@@ -69,6 +71,7 @@ def summarize(
     options: Sequence[str] = (),
     folder: str = "",
     again: str = "",
+    is_shortened: bool = False,
 ) -> Summary:
     """Summarize a plan.
 
@@ -78,6 +81,7 @@ def summarize(
         options: Engine options to repeat in a follow-up command.
         folder: Folder of the servers' files; empty if they were not written.
         again: The command that shows everything; empty if there is none.
+        is_shortened: Whether the plan's context is shorter than the default because the default does not fit.
     """
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
     best = plans[0] if plans else None
@@ -87,13 +91,15 @@ def summarize(
     if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
         sentences.append(_found_text(answer.found))
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
-    explained = _of_first_change(plans, remedies) or best
+    explained = layout_of_first_change(answer, remedies) or best
     sentences.append(sentence(explained) if explained is not None else rejected)
     name, fix = _run(best, remedies)
+    shorter = _context_of(best) if is_shortened else _shorter_context(best, remedies)
+    state, tone = (f"FITS AT {shorter:,}", Tone.WARN) if shorter else (_STATES[answer.fits], _TONES[answer.fits])
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(
-        _STATES[answer.fits],
-        _TONES[answer.fits],
+        state,
+        tone,
         tuple(part for part in about if part),
         " ".join(sentences),
         fix=fix,
@@ -132,16 +138,34 @@ def _release(answer: Plan | Layouts) -> str:
 
 
 def _context(plan: Plan | None) -> Iterator[str]:
-    length = plan_words.option(plan, "max_model_len") if plan is not None else None
-    if isinstance(length, int) and length > 0:
+    if length := _context_of(plan):
         yield f"context {length:,}"
+
+
+def _context_of(plan: Plan | None) -> int | None:
+    """Tokens of a plan's context; None if unknown."""
+    length = plan_words.option(plan, "max_model_len") if plan is not None else None
+    return length if isinstance(length, int) and length > 0 else None
+
+
+def _shorter_context(best: Plan | None, remedies: Sequence[PlanRemedy]) -> int | None:
+    """The context with which a model fits whose default context does not; None if the user chose the context."""
+    if best is None or best.fits is not False or "max_model_len" not in best.options:
+        return None
+    fitting = (
+        remedy.context
+        for remedy in remedies
+        if remedy.plan.fits and set(remedy.changes) == {"max_model_len"} and not (remedy.checkpoint or remedy.gpus)
+    )
+    return next((context for context in fitting if context >= SHORTEST_CONTEXT), None)
 
 
 # ---- the answer as text
 
 
-def _of_first_change(plans: Sequence[Plan], remedies: Sequence[PlanRemedy]) -> Plan | None:
+def layout_of_first_change(answer: Plan | Layouts, remedies: Sequence[PlanRemedy]) -> Plan | None:
     """Plan that the first change applies to, whose layout may differ from the best plan's."""
+    plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
     name = _layout_of(remedies[0]) if remedies else ""
     return next((plan for plan in plans if layout_text(plan) == name), None)
 
@@ -342,11 +366,12 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     rows = []
     for number, remedy in enumerate(remedies, 1):
         count = remedy.concurrency(tokens)
-        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["may not fit"])])
+        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["uncertain"])])
         cells = (_change_text(remedy, has_several=has_several), f"{remedy.context:,}")
         rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
-    head = ("", "Fits with", "context", "concurrent*", "cost")
-    return SummaryTable(head, tuple(rows), frozenset((2, 3)), f"* requests of {tokens:,} tokens")
+    length = f"{tokens:,}" if tokens % 1024 else f"{tokens // 1024}K"
+    head = ("", "Fits with", "context", f"concurrent at {length}", "cost")
+    return SummaryTable(head, tuple(rows), frozenset((2, 3)))
 
 
 def _layout_of(remedy: PlanRemedy) -> str:
