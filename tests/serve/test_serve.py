@@ -782,6 +782,7 @@ def test_a_fix_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
     """If the user may read it; another user's log cannot choose the folder."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
     log = (folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
+    log = log.replace("'enforce_eager': True,", "'enforce_eager': True, 'gpu_memory_utilization': 0.03,")
     evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
     plain = diagnosing.diagnose(evidence, gpus="A100-80GB")
     own = diagnosing.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
