@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     help="lower-utilization, or another policy of `catalog list --policies`: include its steps.",
 )
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, if the log does not print it."
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log; default: as the log shows it."
 )
 @click.option(
     "--gpus",
