@@ -163,7 +163,10 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
 
 def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
     """One GPU: which common models fit on it, facts, sources; `targets` explains the keys of its sources."""
-    fits = sorted((model_fits.fewest(name, gpu.name, 1) for name in COMMON_MODELS), key=lambda fit: not fit.fits)
+    fits = sorted(
+        (model_fits.fewest(name, gpu.name, 1) for name in COMMON_MODELS),
+        key=lambda fit: (not fit.fits, fit.is_shortened),
+    )
     rows = [
         (_link(f"../{model_address(fit.model)}", fit.model), *_fit_cells(fit, "../", _needed(fit)))
         for fit in fits
@@ -224,7 +227,13 @@ def _needed(fit: ModelFit) -> str:
     if fit.fits is not False:
         return ""
     more = model_fits.fewest(fit.model, fit.gpu)
-    return f"needs {more.count}\N{MULTIPLICATION SIGN}" if more.fits else "nor on 8" if more.fits is False else ""
+    return (
+        f"needs {more.count}\N{MULTIPLICATION SIGN}"
+        if more.fits
+        else "nor on 8\N{MULTIPLICATION SIGN}"
+        if more.fits is False
+        else ""
+    )
 
 
 # ---- models
@@ -313,7 +322,7 @@ def model_page(file: ModelFile, model: Model) -> str:
         "## Facts",
         facts((name, value) for name, value in details if value is not None),
         folded(
-            "Source",
+            "Source of these figures",
             f"Source: {_place(file.source)}{is_part if file.is_partial else ''}",
             prose(file.note) if file.note else "",
         ),
