@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sphinx.search.en import SearchEnglish
 
@@ -101,6 +101,18 @@ var splitQuery = (query) => query.split(/[^\p{{Letter}}\p{{Number}}_\p{{Emoji_Pr
         return found
 
 
+_LISTS = {"models": "Models", "gpus": "GPUs"}
+
+
+def _add_parent(app: Sphinx, name: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Name the list above a model or GPU in its breadcrumbs: no table of contents does."""
+    folder = name.partition("/")[0]
+    if folder in _LISTS and name != f"{folder}/index":
+        link = app.builder.get_relative_uri(name, f"{folder}/index")
+        context["parents"] = [{"link": link, "title": _LISTS[folder]}]
+
+
 def setup(app: Sphinx) -> None:
-    """Search in both of the site's languages."""
+    """Search in both of the site's languages, and breadcrumbs of models and GPUs."""
     app.add_search_language(Search)
+    app.connect("html-page-context", _add_parent)

@@ -233,11 +233,16 @@
   }
 
   let opened = null;
-  function open() {
+  function open(text) {
     opened ||= dialog();
     if (opened.open) return;
     opened.showModal();
-    opened.querySelector("input").select();
+    const input = opened.querySelector("input");
+    if (typeof text === "string") {
+      input.value = text;
+      input.dispatchEvent(new Event("input"));
+    }
+    input.select();
   }
 
   addEventListener("keydown", (event) => {
@@ -260,5 +265,5 @@
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  globalThis.SiteSearch = {load, rank};
+  globalThis.SiteSearch = {load, rank, open};
 })();

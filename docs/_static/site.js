@@ -47,6 +47,10 @@
     const rows = [...article.querySelectorAll("table.catalog tbody tr, section li, .names li")];
     const texts = rows.map((row) => row.textContent.toLowerCase());
     const sections = [...article.querySelectorAll("section section")];
+    const everywhere = document.createElement("button");
+    everywhere.type = "button";
+    everywhere.textContent = "Search all pages for this";
+    everywhere.addEventListener("click", () => SiteSearch.open(input.value));
     const apply = () => {
       const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let visible = 0;
@@ -58,6 +62,7 @@
         section.hidden = asked.length > 0 && Boolean(section.querySelector("li")) && !section.querySelector("li:not([hidden])");
       }
       count.textContent = asked.length ? `${visible} of ${rows.length}` : "";
+      if (!visible && asked.length) count.append(". ", everywhere);
     };
     input.addEventListener("input", apply);
     field.hidden = false;

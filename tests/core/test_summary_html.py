@@ -28,7 +28,7 @@ _SUMMARY = Summary(
 
 def test_the_html_summary_has_the_content_of_the_terminal() -> None:
     """State, cause with proof, fix with cost and checks, memory, next step; text is escaped."""
-    html = rendered(_SUMMARY).html
+    html = rendered(_SUMMARY).html.replace('<span style="white-space:nowrap">--max-num-seqs</span>', "--max-num-seqs")
     for words in (
         *("FAILED", "startup.log", "CUDA out of memory", "oom.load", "line 9", "--max-num-seqs 32", "at most 32"),
         *("lint", "✓ passed", f"{_DASH} not checked", "needs 30 of 24 GiB", "vllm-runbooks diff a b"),

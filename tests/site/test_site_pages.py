@@ -135,7 +135,7 @@ def test_every_page_has_the_same_header() -> None:
 def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
     """The title begins with the message, and links to a diagnosis; the example has its summary."""
     symptom = catalog.load_catalog(()).symptoms[name]
-    page = symptom_pages.symptom_page(symptom, card=symptom_pages.example_card(symptom))
+    page = symptom_pages.symptom_page(symptom, diagnosis=symptom_pages.diagnose_example(symptom))
     head = yaml.YAML(typ="safe").load(page.split("---\n")[1])
     error = symptom_pages.message(symptom)
 
@@ -150,7 +150,7 @@ def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
 
 def test_an_example_without_that_cause_has_no_summary() -> None:
     """A hint's example is a healthy server's, so nothing claims that it failed."""
-    assert symptom_pages.example_card(catalog.load_catalog(()).symptoms["triton.moe_untuned"]) == ""
+    assert symptom_pages.diagnose_example(catalog.load_catalog(()).symptoms["triton.moe_untuned"]).card == ""
 
 
 # GPUs and models

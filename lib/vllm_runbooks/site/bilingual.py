@@ -126,8 +126,8 @@ def notes(texts: Mapping[str, str]) -> str:
     )
 
 
-def switch(record: Symptom | Rule) -> str:
-    """Switch below a page's title, with the title in other languages, or a note without any."""
+def title_lines(record: Symptom | Rule) -> str:
+    """Lines below a page's badges: the title in other languages, and a note on what is translated."""
     translated, lines = titles(record), []
     for lang, language in LANGUAGES.items():
         attributes = f'lang="{language.tag}"'
@@ -135,14 +135,14 @@ def switch(record: Symptom | Rule) -> str:
             lines.append(f'<p {attributes} class="told told-{lang} told-title">{escape(translated[lang])}</p>')
         note = TEXTS[lang].partly if lang in translated else TEXTS[lang].none
         lines.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
-    return raw(f"{buttons()}{''.join(lines)}")
+    return raw("".join(lines))
 
 
 def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequence[str]]], note: str = "") -> str:
     """The page of a symptom or a rule: title, badges, switch, note, sections by English heading, date."""
     say = _heading(record)
     return assembled(
-        [f"({record.id})=\n# {prose(record.title)}", badges, switch(record), note],
+        [f"({record.id})=\n# {prose(record.title)}", raw(buttons()), badges, title_lines(record), note],
         [(say(title), parts) for title, parts in sections],
         [last_verified(record.verified.date, record.verified.vllm)],
     )

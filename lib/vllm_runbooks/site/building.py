@@ -214,7 +214,7 @@ def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage]) ->
     ids = {symptom.id for symptom in symptoms}
     files = {
         f"symptoms/{s.id}.md": symptom_pages.symptom_page(
-            s, runbooks=books, linked=ids, card=symptom_pages.example_card(s)
+            s, runbooks=books, linked=ids, diagnosis=symptom_pages.diagnose_example(s)
         )
         for s in symptoms
     }
@@ -271,7 +271,8 @@ def _rules() -> list[Rule]:
 
 
 def _runbooks() -> list[Runbook]:
-    runbooks = [load_runbook(path) for path in sorted(folders.runbooks_dir().glob("*.ipynb"))]
+    paths = sorted(folders.runbooks_dir().glob("*.ipynb"), key=lambda path: (path.stem != "start-here", path))
+    runbooks = [load_runbook(path) for path in paths]
     for runbook in runbooks:
         if not _RUNBOOK_ID.fullmatch(runbook.id):
             raise InputError(

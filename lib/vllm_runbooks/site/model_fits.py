@@ -174,7 +174,7 @@ def verdict(fit: ModelFit) -> tuple[str, str]:
         return (f"✓ fits at {fit.context:,}", "amber") if fit.is_shortened else ("✓ fits", "green")
     if fit.fits is None:
         return "? unknown", "grey"
-    return f"✗ does not fit on {fit.count}", "red"
+    return "✗ does not fit", "red"
 
 
 def figures(fit: ModelFit) -> tuple[str, str]:

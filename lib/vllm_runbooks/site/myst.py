@@ -112,6 +112,12 @@ def raw(html: str) -> str:
     return f"```{{raw}} html\n{escaped}\n```"
 
 
+def folded(name: str, *parts: str) -> str:
+    """Markdown folded under its name."""
+    lead = raw(f"<details><summary>{escape(name)}</summary>")
+    return "\n\n".join([lead, *filter(None, parts), raw("</details>")])
+
+
 def filter_field(label: str, example: str) -> str:
     """A field that filters the tables and lists below it with a script."""
     return raw(
@@ -120,9 +126,9 @@ def filter_field(label: str, example: str) -> str:
     )
 
 
-def badge(word: str) -> str:
-    """A word as a badge, colored by the style sheet."""
-    return f"[{word}]{{.mark .mark-{word}}}"
+def badge(word: str, kind: str = "") -> str:
+    """A word as a badge, which the style sheet colors by its kind: the word itself, if none is given."""
+    return f"[{word}]{{.mark .mark-{kind or word}}}"
 
 
 def aside(markdown: str) -> str:

@@ -37,6 +37,18 @@ _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _COUNTS = {"+": "one or more of", "*": "any number of", "?": "at most one"}
 _PROGRAMS = {"serve": "`vllm serve`", "api_server": "the API server's module"}
 _CONTEXTS = {"OPENAI_API_SERVER": "for a server", "LLM_CLASS": "for the class `LLM`"}
+_KINDS = {"went": "removed", "came": "added", "changed": "changed"}
+"""Words for the kinds of changes, in the order of the page of releases."""
+_GROUPS = {
+    "AttentionConfig": "Attention", "CacheConfig": "KV cache and memory", "CompilationConfig": "Compilation",
+    "DecodingConfig": "Guided decoding", "DeviceConfig": "Device", "Frontend": "API server", "KernelConfig": "Kernels",
+    "LoRAConfig": "LoRA", "LoadConfig": "Loading of weights", "LoggingConfig": "Logging", "MambaConfig": "Mamba",
+    "ModelConfig": "Model", "MultiModalConfig": "Multimodal input", "ObservabilityConfig": "Metrics and tracing",
+    "OffloadConfig": "Offloading", "ParallelConfig": "Several GPUs and hosts", "PromptAdapterConfig": "Prompt adapters",
+    "SchedulerConfig": "Scheduling", "StructuredOutputsConfig": "Structured outputs",
+    "TokenizerPoolConfig": "Tokenizer pool", "VllmConfig": "Engine", "others": "Other options",
+}  # fmt: skip
+"""Titles of the groups, which are vLLM's configuration classes; another one has its class's name."""
 _MAX_VALUE = 80
 """Most characters of a default."""
 
@@ -129,7 +141,7 @@ def file_name(page: str) -> str:
 def _title(kind: str, page: str) -> str:
     if kind == "environment":
         return "Other variables" if page == "others" else code(f"VLLM_{page}…")
-    return "Other options" if page == "others" else code(page)
+    return _GROUPS.get(page) or code(page)
 
 
 def _index(kind: str, pages: Sequence[str]) -> str:
@@ -186,14 +198,15 @@ def _page(kind: str, page: str, members: Sequence[OptionEntry], gone: Mapping[st
     described = _variable if kind == "environment" else _option
     body = [part for entry in members for part in _entry(entry, described, gone)]
     releases = aside(f"Known releases: {', '.join(prose(release) for release in options.known_releases())}")
-    return "\n\n".join([f"# {_title(kind, page)}", _known_releases(), *body, releases]) + "\n"
+    group = f"Options of vLLM's {code(page)}. " if kind == "option" and page in _GROUPS and page != "others" else ""
+    return "\n\n".join([f"# {_title(kind, page)}", group + _known_releases(), *body, releases]) + "\n"
 
 
 def _entry(entry: OptionEntry, described: Callable[[OptionEntry], list[str]], gone: Mapping[str, Any]) -> Iterator[str]:
     yield f"({entry.target})=\n## {code(entry.name)}"
     marks = []
     if entry.went:
-        marks.append(f"{badge('gone')} from {prose(entry.went.release)} on")
+        marks.append(f"{badge('removed')} in {prose(entry.went.release)}")
     elif entry.data.get("deprecated"):
         marks.append(badge("deprecated"))
     facts = [*marks, *described(entry)]
@@ -362,7 +375,7 @@ def _history(entry: OptionEntry, moving: Sequence[OptionChange]) -> list[str]:
     for change in entry.changes:
         texts = _changed(entry.name, change)
         if change.after is None:
-            by_release[change.release] = ["came then or before"]
+            by_release[change.release] = ["in this release or earlier"]
         elif texts:
             by_release.setdefault(change.release, []).extend(texts)
     for change in moving:
@@ -381,7 +394,7 @@ def _changed(name: str, change: OptionChange) -> list[str]:
     Empty if only the parser's internals changed.
     """
     if change.kind != "changed":
-        return [change.kind]
+        return [_KINDS[change.kind]]
     texts = []
     for field, (old, new) in change.fields.items():
         described = _FIELDS.get(field)
@@ -499,14 +512,14 @@ def _by_release(kind: str) -> dict[str, dict[str, list[OptionEntry]]]:
 
 def _counts(by_kind: Mapping[str, Sequence[OptionEntry]]) -> str:
     """Number of added, removed and changed entries of a release."""
-    counts = [f"{len(by_kind[kind])} {kind}" for kind in ("came", "went", "changed") if kind in by_kind]
+    counts = [f"{len(by_kind[kind])} {word}" for kind, word in _KINDS.items() if kind in by_kind]
     return ", ".join(counts) or "as before"
 
 
 def _news(by_release: Mapping[str, Mapping[str, Mapping[str, Sequence[OptionEntry]]]], release: str) -> Iterator[str]:
     lines = []
     for kind, word in (("option", "Options"), ("environment", "Variables")):
-        for change, verb in (("went", "that went"), ("came", "that came"), ("changed", "that changed")):
+        for change, verb in _KINDS.items():
             news = by_release[kind].get(release, {}).get(change, ())
             if news:
                 lines.append(f"{word} {verb}: {', '.join(f'[{code(e.name)}](#{e.target})' for e in news)}")

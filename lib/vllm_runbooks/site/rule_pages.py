@@ -17,6 +17,7 @@ from vllm_runbooks.site.myst import (
     badge,
     code,
     filter_field,
+    folded,
     front,
     grouped,
     listed,
@@ -47,6 +48,8 @@ _COLUMNS = {
 _SENTENCES = ("then", "note")
 _SIGNS = str.maketrans({"\r": "␍", "\N{NO-BREAK SPACE}": "⍽", "\N{IDEOGRAPHIC SPACE}": "⍽", "\t": "→"})
 _MIN_ROWS = 2
+_MOST_ROWS = 10
+"""Rows of a table that is not folded."""
 _LONGEST = 300
 """Characters of a description."""
 
@@ -68,17 +71,20 @@ def rule_page(
     )
     mends = rule.mends or "Nothing: the intended value is unknown."
     near = [part for m in rule.near_misses for part in (f"{say(sentence(m.why))} {_asked(m)}".strip(), literal(m.text))]
+    examples = [_example(rule.id, example, tell) for example in rule.examples]
     sections = [
+        ("Example", [part for example in examples[:1] for part in example]),
         ("Why", [say(rule.why)]),
-        ("What it says", [listed(say(text) for text in rule.message), *hole]),
-        ("Examples", [part for example in rule.examples for part in _example(rule.id, example, tell)]),
         ("What `--fix` does", [say(mends)]),
-        ("Left alone", ["These look alike, and nothing is said about them.", *near] if near else []),
+        ("Other examples", [part for example in examples[1:] for part in example]),
+        ("Left alone", ["These look similar and are not reported.", *near] if near else []),
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
+        ("What it says", [listed(say(text) for text in rule.message), *hole]),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
     head = front(f"{rule.title} ({rule.id})", f"vllm-runbooks lint, {rule.id}: {rule.title}. {rule.why}"[:_LONGEST])
-    return head + bilingual.page(rule, f"{badge(rule.severity.value)} {code(rule.id)}", sections)
+    fixable = f" {badge('fixable')}" if rule.mends else ""
+    return head + bilingual.page(rule, f"{badge(rule.severity.value)}{fixable} {code(rule.id)}", sections)
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
@@ -181,7 +187,8 @@ def _table(rows_by_name: Mapping[str, Mapping[str, Any]], links: Links) -> str:
         for name, row in rows_by_name.items()
     ]
     wide = [3 if column in _SENTENCES else 1 if column in ("first", "last") else 2 for column in columns]
-    return table(["Name", *(_COLUMNS[column] for column in columns)], rows, " ".join(map(str, (2, *wide))))
+    whole = table(["Name", *(_COLUMNS[column] for column in columns)], rows, " ".join(map(str, (2, *wide))))
+    return whole if len(rows) <= _MOST_ROWS else folded(f"{len(rows)} entries", whole)
 
 
 def _name(text: str, links: Links) -> str:

@@ -57,8 +57,8 @@ def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
     for page in pages:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
-        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), badge(page.verdict.value)))
-    return (table(["Runbook", "Purpose", "Last run"], rows, "32 56 12") if rows else "No runbooks.") + "\n"
+        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), _verdict(page)))
+    return (table(["Runbook", "Purpose", "Example run"], rows, "32 54 14") if rows else "No runbooks.") + "\n"
 
 
 def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
@@ -70,13 +70,20 @@ def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
 
 
 def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
-    """The notebook of a runbook's page, with its run below the title and its symptoms at the end."""
-    cells = [_folded(cell) for cell in shown_cells(page.notebook["cells"])]
-    first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
+    """The notebook of a runbook's page: title, run and its result, then the introduction; symptoms at the end."""
+    title, *cells = [_folded(cell) for cell in shown_cells(page.notebook["cells"])]
+    heading, _, introduction = title["source"].partition("\n")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
     command = code(f"vllm-runbooks run {page.runbook.id}")
-    run = f"{badge(page.verdict.value)} Executed{on}. Run it yourself: {command}"
-    cells.insert(first + 1, _markdown("how-it-ran", run))
+    run = f"{_verdict(page)} Example run{on}. Run it yourself: {command}"
+    lead = next((index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown"), len(cells))
+    cells = [
+        {**title, "source": heading},
+        _markdown("how-it-ran", run),
+        *(_tagged(cell, "remove-input") for cell in cells[:lead]),
+        *([_markdown("introduction", introduction.strip())] if introduction.strip() else []),
+        *cells[lead:],
+    ]
     treated = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
     if treated:
         entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in treated)
@@ -86,9 +93,17 @@ def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str
 
 def _folded(cell: dict[str, Any]) -> dict[str, Any]:
     """A cell with folded code, so that the page shows its output."""
-    if cell["cell_type"] != "code":
-        return cell
-    return {**cell, "metadata": {**cell["metadata"], "tags": [*cell["metadata"]["tags"], "hide-input"]}}
+    return _tagged(cell, "hide-input") if cell["cell_type"] == "code" else cell
+
+
+def _tagged(cell: dict[str, Any], tag: str) -> dict[str, Any]:
+    return {**cell, "metadata": {**cell["metadata"], "tags": [*cell["metadata"]["tags"], tag]}}
+
+
+def _verdict(page: RunbookPage) -> str:
+    """The verdict of the example run as a badge: a log that failed as expected passes."""
+    word = page.verdict.value
+    return badge({"pass": "as expected", "fail": "not as expected"}.get(word, word), word)
 
 
 def _markdown(name: str, text: str) -> dict[str, Any]:

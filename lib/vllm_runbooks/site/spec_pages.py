@@ -14,7 +14,19 @@ from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.plan.render.summaries import summarize
 from vllm_runbooks.site import model_fits
 from vllm_runbooks.site.model_fits import COMMON_GPUS, COMMON_MODELS, ModelFit
-from vllm_runbooks.site.myst import UNKNOWN, facts, filter_field, front, listed, plain, printable, prose, raw, reference
+from vllm_runbooks.site.myst import (
+    UNKNOWN,
+    facts,
+    filter_field,
+    folded,
+    front,
+    listed,
+    plain,
+    printable,
+    prose,
+    raw,
+    reference,
+)
 
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
 _HOW = (
@@ -26,7 +38,7 @@ _HOW = (
 _FIGURES = ("Memory", "Context", "Concurrent at this context", "")
 _ON_ONE = (
     "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
-    "[All models](../models/index.md), [how memory is planned](../planning.md)."
+    "[How memory is planned](../planning.md)."
 )
 
 
@@ -98,14 +110,19 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str
     return f'<table class="table {kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _fit_cells(fit: ModelFit, root: str) -> tuple[str, str, str, str, str]:
+def _fit_cells(fit: ModelFit, root: str, note: str = "") -> tuple[str, str, str, str, str]:
     text, tone = model_fits.verdict(fit)
     title = f' title="{escape(printable(fit.reason))}"' if fit.reason else ""
+    below = f"<small>{escape(note)}</small>" if note else ""
     context, concurrency = model_fits.figures(fit)
     plan = _link(f"{root}{fit.address}", "Plan this") if fit.plan is not None else ""
     return (
-        f'<span class="fit fit-{tone}"{title}>{escape(text)}</span>', model_fits.bar(fit), context, concurrency, plan
-    )  # fmt: skip
+        f'<span class="fit fit-{tone}"{title}>{escape(text)}</span>{below}',
+        model_fits.bar(fit),
+        context,
+        concurrency,
+        plan,
+    )
 
 
 # ---- GPUs
@@ -142,14 +159,17 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
         filter_field(f"Filter {len(gpus)} GPUs", "3090, Hopper, amd"),
         raw(_table(head, rows, "catalog")),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
     """One GPU: which common models fit on it, facts, sources; `targets` explains the keys of its sources."""
-    fits = [model_fits.fewest(name, gpu.name, 1) for name in COMMON_MODELS]
+    fits = sorted(
+        (model_fits.fewest(name, gpu.name, 1) for name in COMMON_MODELS),
+        key=lambda fit: (not fit.fits, fit.is_shortened),
+    )
     rows = [
-        (_link(f"../{model_address(fit.model)}", fit.model), *_fit_cells(fit, "../"))
+        (_link(f"../{model_address(fit.model)}", fit.model), *_fit_cells(fit, "../", _needed(fit)))
         for fit in fits
         if fit.plan is not None
     ]
@@ -178,7 +198,7 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
     head = ("Model", "On one GPU", *_FIGURES)
     parts = [
         front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
-        "[All GPUs](index.md)",
+        _in_short(gpu),
         "## Which models fit on one",
         _ON_ONE,
         raw(_table(head, rows, "fits") + model_fits.legend()),
@@ -187,7 +207,34 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         *(["## Printed lines", listed(printed)] if printed else []),
         *(["## Sources", listed(references)] if references else []),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _in_short(gpu: Gpu) -> str:
+    """Memory, bandwidth, generation and formats of a GPU in one line; unknown ones are omitted."""
+    usable = "" if gpu.total is None else f" ({gpu.total.expected:.4g} usable)"
+    formats = None if gpu.formats is None else ("yes" if name in gpu.formats else "no" for name in ("bf16", "fp8"))
+    parts = [
+        f"{gpu.memory_gib:g} GiB{usable}",
+        _quantity(gpu.memory_bandwidth_gb_s, "GB/s"),
+        " ".join(filter(None, (gpu.architecture, gpu.capability))),
+        "" if formats is None else "bf16 {}, fp8 {}".format(*formats),
+    ]
+    return " · ".join(plain(part) for part in parts if part)
+
+
+def _needed(fit: ModelFit) -> str:
+    """The fewest of a GPU on which a model fits that does not fit on one; empty if unknown."""
+    if fit.fits is not False:
+        return ""
+    more = model_fits.fewest(fit.model, fit.gpu)
+    return (
+        f"needs {more.count}\N{MULTIPLICATION SIGN}"
+        if more.fits
+        else "nor on 8\N{MULTIPLICATION SIGN}"
+        if more.fits is False
+        else ""
+    )
 
 
 # ---- models
@@ -224,7 +271,7 @@ def _model_index(specs: Specs) -> str:
         filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral"),
         raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog")),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def model_page(file: ModelFile, model: Model) -> str:
@@ -267,7 +314,7 @@ def model_page(file: ModelFile, model: Model) -> str:
     )
     parts = [
         front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",
-        f"[All models]({root}models/index.md)" + (f" · {plain(size)}" if size else ""),
+        plain(size),
         *(
             [raw(f"{card}<p>{_link(root + best.address, 'Plan this with other settings')}</p>")]
             if best and card
@@ -278,8 +325,11 @@ def model_page(file: ModelFile, model: Model) -> str:
         raw(_table(("GPUs", "Verdict", *_FIGURES), rows, "fits") + model_fits.legend()),
         _HOW.format(root),
         "## Facts",
-        facts(details),
-        f"Source: {_place(file.source)}{is_part if file.is_partial else ''}",
-        *([prose(file.note)] if file.note else []),
+        facts((name, value) for name, value in details if value is not None),
+        folded(
+            "Source of these figures",
+            f"Source: {_place(file.source)}{is_part if file.is_partial else ''}",
+            prose(file.note) if file.note else "",
+        ),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"

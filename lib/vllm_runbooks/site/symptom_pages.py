@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 from urllib.parse import quote
 
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Edit, Role, Runbook
+from vllm_runbooks.core.records import Edit, Role, Runbook, Severity
+from vllm_runbooks.core.views.summary_html import command_html, rendered
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.diagnosis.render.summaries import option_text
 from vllm_runbooks.reading import evidence
+from vllm_runbooks.reading.documents import option_of
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     badge,
@@ -62,8 +67,21 @@ GROUPS = {
 word."""
 
 
+class ExampleDiagnosis(NamedTuple):
+    """The diagnosis of a symptom's first example."""
+
+    card: str = ""
+    """Its summary as HTML, without the fix; empty if its cause is another symptom."""
+    fix: str = ""
+    """The first fix as words of a command line; empty if it changes no option or variable."""
+
+
 def symptom_page(
-    symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = (), card: str = ""
+    symptom: Symptom,
+    *,
+    runbooks: Sequence[Runbook] = (),
+    linked: Collection[str] = (),
+    diagnosis: ExampleDiagnosis = ExampleDiagnosis(),  # noqa: B008 - immutable
 ) -> str:
     """The page of one symptom.
 
@@ -71,8 +89,9 @@ def symptom_page(
         symptom: The symptom.
         runbooks: Runbooks that have a page.
         linked: Ids of symptoms that have a page.
-        card: The summary of its first example, as HTML; empty if there is none.
+        diagnosis: That of its first example.
     """
+    card = diagnosis.card
     say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     first, others = (examples[:2], examples[2:]) if card else ([], examples)
@@ -84,8 +103,8 @@ def symptom_page(
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
     sections = [
+        ("Do first", [_do_first(symptom, say), *_fix(diagnosis.fix)]),
         ("Meaning", [say(symptom.cause)]),
-        ("Do first", [say(symptom.do_first)]),
         ("Example", [raw(card), *first] if card else []),
         ("Fixes", [table(["Fix", "Cost"], ways, "60 40")] if ways else []),
         (
@@ -106,18 +125,37 @@ def symptom_page(
     return front(_page_title(symptom), _description(symptom)) + bilingual.page(symptom, badges, sections, note)
 
 
-def example_card(symptom: Symptom) -> str:
-    """The summary of a symptom's first example as HTML; empty if its diagnosis is another."""
+def _do_first(symptom: Symptom, say: Callable[[str], str]) -> str:
+    """The first action, with the first example's value next to each placeholder."""
+    text = say(symptom.do_first)
+    for name, value in next((example.captures for example in symptom.examples), {}).items():
+        place = code(named(f"{{{name}}}"))
+        text = text.replace(place, f"{place} (e.g. {code(value)})")
+    return text
+
+
+def _fix(change: str) -> list[str]:
+    """The first fix of the example, to copy unless it only removes options."""
+    lead = "Fix of the first example:"
+    if change.startswith("remove "):
+        return [f"{lead} {prose(change)}"]
+    return [lead, raw(command_html(change))] if change else []
+
+
+def diagnose_example(symptom: Symptom) -> ExampleDiagnosis:
+    """Diagnose a symptom's first example; empty if its cause is another symptom."""
     sample = next(iter(symptom.examples), None)
     if sample is None:
-        return ""
+        return ExampleDiagnosis()
     try:
         document = evidence.handed("example.log", sample.text.encode())
         answer = diagnosing.diagnose(Evidence((document,), vllm=sample.vllm))
     except InputError:
-        return ""
-    is_answer = answer.root_cause is not None and answer.root_cause.symptom == symptom.id
-    return answers.summary(answer).html if is_answer else ""
+        return ExampleDiagnosis()
+    if answer.root_cause is None or answer.root_cause.symptom != symptom.id:
+        return ExampleDiagnosis()
+    card = rendered(replace(answers.summary_record(answer), fix=None))
+    return ExampleDiagnosis(card.html, option_text(answer.remedies[0].edits) if answer.remedies else "")
 
 
 def message(symptom: Symptom) -> str:
@@ -143,7 +181,7 @@ def _page_title(symptom: Symptom) -> str:
 
 def _description(symptom: Symptom) -> str:
     return _shortened(
-        " ".join(f"{symptom.title}. {symptom.do_first or ''} {symptom.cause}".replace("`", "").split()), 300
+        " ".join(f"{symptom.title}. {named(symptom.do_first or '')} {symptom.cause}".replace("`", "").split()), 300
     )
 
 
@@ -152,26 +190,26 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _edit(edit: Edit) -> str:
-    """Description of a change of a deployment; a command would have to be checked first."""
-    name = f"{'environment variable' if edit.op == 'env' else 'option'} {code(edit.name)}"
+    """Description of a change of a deployment, as it is typed."""
+    name = code(edit.name if edit.op == "env" else option_of(edit.name))
     if edit.op == "remove":
         return f"Remove {name}"
     if isinstance(edit.value, dict) and len(edit.value) == 1:
         step, amount = next(iter(edit.value.items()))
         if step in _STEPS:
             return _STEPS[step].format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
-    value = edit.value if isinstance(edit.value, str) else json.dumps(edit.value, ensure_ascii=False)
-    return f"Set {name} to {code(named(value)) or 'nothing'}"
+    return f"Set {code(named(option_text([edit])))}"
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
     """All symptoms by group, with the tables of contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     intro = (
-        f"{count} that a diagnosis names, by the first word of the id. [What a diagnosis means](../reading.md) "
+        f"{count} that `vllm-runbooks diagnose` recognizes, by subject. [What a diagnosis means](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
     head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
-    entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
+    marks = {s.id: "" if s.severity is Severity.FATAL else f" {badge(s.severity.value)}" for s in symptoms}
+    entries = {s.id: f"[{prose(s.title)}]({s.id}.md){marks[s.id]}" for s in symptoms}
     field = filter_field("Filter by words of the title", "memory, NCCL, port")
     return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView
@@ -30,6 +31,7 @@ _FAINT = "opacity:.75;font-size:13px"
 _LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
 _TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
 _MOST_QUOTED = 240
+_FLAG = re.compile(r"(?<!\S)--?[a-zA-Z][\w.-]*")
 
 
 def rendered(summary: Summary) -> RenderedView:
@@ -70,12 +72,13 @@ def summary_html(summary: Summary) -> str:
 
 
 def command_html(text: str) -> str:
-    """A command to copy: a click selects all of it, and pages with a script offer a button."""
+    """A command to copy, with no line break in a flag: a click selects it, and pages with a script offer a button."""
+    flag = tag("span", r"\g<0>", "white-space:nowrap")
     style = (
         "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;border:1px solid #8886;border-radius:4px;"
         "padding:6px 10px;margin:2px 0;font-size:13px;line-height:1.5;background:transparent"
     )
-    code = f'<code style="background:transparent;user-select:all">{escape(text)}</code>'
+    code = f'<code style="background:transparent;user-select:all">{_FLAG.sub(flag, escape(text))}</code>'
     return f'<pre data-copy="command" style="{style}">{code}</pre>'
 
 
