@@ -286,7 +286,7 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  Fix   --limit-mm-per-prompt" in out
     assert "FIXES" not in out
     explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
-    assert "limit_mm_per_prompt does not limit video" in explained
+    assert "limit_mm_per_prompt leaves video unlimited" in explained
 
 
 # ----- catalog

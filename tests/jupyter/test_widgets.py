@@ -694,7 +694,7 @@ def test_the_diagnosis_panel_closes_old_widgets() -> None:
     from ipywidgets.widgets.widget import _instances
 
     panel = rb.widgets.diagnose("autoglm-3090-video-oom")
-    assert len(panel._ways.children) == 4
+    assert len(panel._ways.children) == 5
     counts = []
     for _ in range(3):
         panel._named.value = "tiny-cpu-port-in-use"
