@@ -519,3 +519,18 @@ def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert documents.read_kind.cache_info().misses <= 1 + 2 * commands
     assert arguments.parse_words.cache_info().misses <= 2 + 2 * commands
     assert len(checked) == len({*checked}) <= 1 + 2 * commands
+
+
+def test_no_backend_is_offered_when_all_were_refused() -> None:
+    """The message lists the reason of each backend, so another one does not help; the block size is only printed."""
+    refused = (
+        "(Worker_TP0 pid=1) ERROR 07-25 11:23:40 [multiproc_executor.py:901] ValueError: No valid attention backend "
+        "found for cuda with AttentionSelectorConfig(head_size=64, dtype=torch.bfloat16, kv_cache_dtype=fp8_ds_mla, "
+        "block_size=64, use_mla=False, has_sink=False, use_sparse=False). Reasons: {FLASH_ATTN: [kv_cache_dtype not "
+        "supported], FLASHINFER: [kv_cache_dtype not supported]}.\n"
+    )
+    typed = "INFO 07-25 11:23:01 [utils.py:233] non-default args: {'model': 'a/b', 'block_size': 64, 'kv_cache_dtype': "
+
+    titles = [remedy.title for remedy in diagnose(f"{typed}'fp8_ds_mla'}}\n{refused}").remedies]
+
+    assert titles == ["Keep the KV cache in the model's dtype", "Use a release that supports this configuration"]
