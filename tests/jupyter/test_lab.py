@@ -259,13 +259,13 @@ def test_a_runbook_follows_its_panel_in_the_browser(browser: Browser, folder: Pa
     with jupyter_lab.shown(browser, origin, "pasted.ipynb", height=6000, permissions=wants) as visit:
         page = visit.page
         jupyter_lab.settled(page)
-        page.get_by_text("Limit video to 0").first.wait_for()
+        page.get_by_text("Disable video input").first.wait_for()
         page.evaluate("text => navigator.clipboard.writeText(text)", BUSY)
         page.get_by_placeholder("Paste the log here").click()
         page.keyboard.press("Control+V")
         page.get_by_text("Answer for pasted text").wait_for()
         page.get_by_text("Do Free the memory").wait_for()
-        assert page.locator(".jp-OutputArea-output", has_text="Limit video to 0").count() == 0
+        assert page.locator(".jp-OutputArea-output", has_text="Disable video input").count() == 0
         _clean(visit)
 
 
