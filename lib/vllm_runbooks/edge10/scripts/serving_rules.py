@@ -36,7 +36,7 @@ def _find_release(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
         edits: tuple[Replacement, ...] = ()
         if word.at is not None and len(word.at) == len(text) and text == match["name"]:
             edits = (Replacement(word.at[-1] + 1, word.at[-1] + 1, f"=={needed}"),)
-        newest = "" if pin else Phrase("whichever release is the newest")
+        newest = "" if pin else Phrase("the newest release")
         message = {"needed": needed or "", "pin": pin, "newest": newest}
         yield Hit("edge10.vllm-release", word.start, word.end, message, edits)
 
