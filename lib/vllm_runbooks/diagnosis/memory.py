@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint.ways_out import LaunchCommand
     from vllm_runbooks.plan.actual import LaunchPlace
     from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel
+    from vllm_runbooks.plan.inverse import WayOut
 
 _OF_MEMORY = frozenset({
     "block_size", "compilation_config", "cpu_offload_gb", "cudagraph_capture_sizes", "data_parallel_size", "dtype",
@@ -255,22 +256,26 @@ class PlannedMemory:
         is_planned = self.symptom.startswith(_PLANNED_CAUSES) and self._is_expected() is False
         if not is_planned or isinstance(self.planned, str):
             return {}
-        from vllm_runbooks.plan import inverse
-
-        model, place, options = self.planned[0], self.place, self.options[0]
         try:
-            ways = inverse.ways_out(
-                model,
-                lambda more: place.settings(model, {**options, **more}),
-                place.devices,
-                options,
-                environment=place.environment,
-                calibrate=self._calibrate,
-            )
+            ways = self._ways_out(self.planned[0], self.options[0])
         except _UNREADABLE:
             return {}
         changes = [next(iter(way.changes.items())) for way in ways if way.fits and len(way.changes) == 1]
         return {_SEARCHED[name]: f"{value}" for name, value in changes if name in _SEARCHED}
+
+    def _ways_out(self, model: PlannedModel, options: Mapping[str, Any]) -> tuple[WayOut, ...]:
+        """The smallest changes with which the launch with these options fits."""
+        from vllm_runbooks.plan import inverse
+
+        place = self.place
+        return inverse.ways_out(
+            model,
+            lambda more: place.settings(model, {**options, **more}),
+            place.devices,
+            options,
+            environment=place.environment,
+            calibrate=self._calibrate,
+        )
 
     def _is_expected(self) -> bool | None:
         """Whether the plan of the unchanged launch fits; None if there is no plan."""
@@ -352,7 +357,7 @@ class PlannedMemory:
 
     def _completed(self, remedy: Remedy) -> Remedy | None:
         """A remedy with the smallest further change that makes it fit; None if there is none."""
-        from vllm_runbooks.plan import actual, inverse
+        from vllm_runbooks.plan import actual
 
         if isinstance(self.planned, str):
             return None
@@ -360,14 +365,7 @@ class PlannedMemory:
         try:
             if len(place.cards(place.settings(model, options))) > len(place.devices):
                 return None
-            ways = inverse.ways_out(
-                model,
-                lambda more: place.settings(model, {**options, **more}),
-                place.devices,
-                options,
-                environment=place.environment,
-                calibrate=self._calibrate,
-            )
+            ways = self._ways_out(model, options)
             way = next((way for way in ways if way.fits), None)
             if way is None or self._calibrated(model, {**self.options[0], **way.changes}).fits:
                 return None  # the remedy is useless if the further change helps without it

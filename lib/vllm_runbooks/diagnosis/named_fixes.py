@@ -158,15 +158,12 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
     for match in (match for pattern in _LIMITS for match in pattern.finditer(message)):
         option = data.by_dest.get(match["name"].replace("-", "_"))
         if option is not None:
-            yield "Set {name}, as the message requires", f"{option.dest}={match['value']}", _set(option, match["value"])
+            edits = (Edit("set", option.dest, int(match["value"])),)
+            yield "Set {name}, as the message requires", f"{option.dest}={match['value']}", edits
     for match in _PIP.finditer(message):
         if match["name"] == "transformers" and "lease upgrade" not in message:
             continue
         yield "Install {name} with pip, as the message recommends", match["name"], ()
-
-
-def _set(option: options.Option, value: str) -> tuple[Edit, ...]:
-    return (Edit("set", option.dest, int(value)),)
 
 
 def _typed(value: str | None, option: options.Option | None) -> Any:
