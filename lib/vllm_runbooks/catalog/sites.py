@@ -243,7 +243,7 @@ def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | Non
 
 def _in_package(frame: Frame) -> tuple[str, int, str] | None:
     """Path, line and function of a frame in vLLM's package; None for other packages and unnamed code."""
-    _, package, path = frame.path.replace("\\", "/").rpartition("/vllm/")
+    _, package, path = frame.posix_path.rpartition("/vllm/")
     return (path, frame.line, frame.function) if package and frame.line > 0 and frame.function[:1] != "<" else None
 
 

@@ -180,6 +180,11 @@ class Frame:
     line: int
     function: str
 
+    @property
+    def posix_path(self) -> str:
+        """The path with slashes on every platform."""
+        return self.path.replace("\\", "/")
+
 
 @dataclass(frozen=True)
 class RaisedException:

@@ -59,8 +59,7 @@ class CodeOwner(Authored):
     """Capture that selects remedies."""
 
     def contains(self, frame: Frame) -> bool:
-        path = frame.path.replace("\\", "/")
-        return any(_compiled(pattern).search(path) for pattern in self.frames) or any(
+        return any(_compiled(pattern).search(frame.posix_path) for pattern in self.frames) or any(
             _compiled(pattern).fullmatch(frame.function) for pattern in self.functions
         )
 
@@ -105,8 +104,7 @@ def _traceback(starts: Sequence[ServerRun], quote: Quote) -> Traceback | None:
 
 def _place(frame: Frame) -> str:
     """A frame by its path inside the package."""
-    path = frame.path.replace("\\", "/")
-    return f"{path.rpartition('-packages/')[2]}:{frame.line} {frame.function}"
+    return f"{frame.posix_path.rpartition('-packages/')[2]}:{frame.line} {frame.function}"
 
 
 def _is_unintended(raised: RaisedException) -> bool:
@@ -149,7 +147,7 @@ def _query(raised: RaisedException, owner: CodeOwner, frame: Frame | None) -> st
     if len(phrase) >= _MIN_PHRASE:
         words.append(f'"{phrase}"')
     elif frame:
-        words += [frame.path.replace("\\", "/").rpartition("/")[2], frame.function]
+        words += [frame.posix_path.rpartition("/")[2], frame.function]
     elif raised.message:
         words.append(f'"{_cut(raised.message.replace(chr(34), chr(39)))}"')
     return " ".join(words)

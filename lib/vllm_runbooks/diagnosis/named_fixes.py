@@ -86,7 +86,7 @@ def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: 
     text = raised.message if raised is not None else quote.text if quote is not None else ""
     more = {"message": text[:_LONGEST], **dict(_derived(cause.captures, facts, release))}
     if raised is not None:
-        more["frames"] = " ".join(f"{frame.path.replace(chr(92), '/')}:{frame.function}" for frame in raised.frames)
+        more["frames"] = " ".join(f"{frame.posix_path}:{frame.function}" for frame in raised.frames)
     return {**more, **cause.captures}
 
 
