@@ -98,7 +98,7 @@ def test_a_host_names_the_gpu_for_the_next_launch() -> None:
 
     assert text.startswith("3 PROBLEMS   8\u00d7 A100-80GB · synthetic example\n\n! GPU 0: ")
     assert "CUDA_VISIBLE_DEVICES=4 vllm-runbooks serve -- vllm serve MODEL" in text
-    assert "  GPU  in use    use" in text
+    assert "  GPU  memory used  utilization" in text
     assert "Details of GPUs 2, 5-7 are unknown." in text
 
 
@@ -116,8 +116,8 @@ def test_a_host_without_a_problem_shows_driver_release_and_size() -> None:
 
     head = "OK       2\u00d7 RTX 3090 · 24.0 GiB each · driver 550.54 · CUDA 12.4 · vLLM 0.19.0"
     assert text.startswith(f"{head}\n         No problems found.\n")
-    assert "0    0.0 GiB  nobody" in text
-    assert "1    0.1 GiB  process 7 of ann (python)" in text
+    assert "0    0.0 GiB      nobody" in text
+    assert "1    0.1 GiB      process 7 of ann (python)" in text
     assert "vllm-runbooks plan MODEL --gpus local" in text
 
 
@@ -364,7 +364,7 @@ def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:
 def test_nodes_without_an_answer_or_gpu_are_in_the_first_line() -> None:
     """They must not be mistaken for GPU nodes."""
     unread = plain(summary_view(node_summaries.summarize(node_loading.nodes("cluster-wrong-token"))))
-    assert unread.startswith("1 PROBLEM   1 node: node-a · 1 node could not be asked · ")
+    assert unread.startswith("1 PROBLEM   1 node: node-a · 1 node could not be queried · ")
 
     cluster = node_loading.nodes("cluster-healthy-pair")
     without = tuple(

@@ -194,7 +194,7 @@ def test_tables_have_the_figures_of_the_pictures(four: list[ServerRun]) -> None:
         "2 gemma-4-26B-A4B              24          23  17.3 to 18.8       18.8"
         in render.starts.throughputs(four).plain
     )
-    assert "KV cache                798,624 tokens" in render.starts.side_by_side(four).plain
+    assert "KV cache size           798,624 tokens" in render.starts.side_by_side(four).plain
     settings = render.starts.settings(four).plain
     assert "enforce_eager" in settings
     assert "model_tag" not in settings
@@ -499,7 +499,7 @@ def test_layouts_are_compared_column_by_column() -> None:
         assert f">{name}{', recommended' * (name == '4 x TP 2')}</text>" in svg
     assert ">TP 3</text>" not in svg
     assert re.findall(r'fill="#3f7fc1"><title>([^<]*)<', svg) == [
-        "KV cache, GiB per GPU 8.6", "longest context 131,072", "concurrent requests 12.8",
+        "KV cache, GiB per GPU 8.6", "longest context 131,072", "concurrent requests 12",
     ]  # fmt: skip
     assert svg.count(">does not fit</text>") == 1
     assert svg.count(">unknown</text>") == 4

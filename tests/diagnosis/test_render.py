@@ -268,10 +268,10 @@ def test_the_whole_text() -> None:
         "    The GPU was full.\n"
         "\n"
         "FACTS\n"
-        "  weights      13.72 GiB\n"
-        "  KV cache     798,624 tokens (slots of one layer group, not tokens of full-length requests: not comparable"
+        "  weights        13.72 GiB\n"
+        "  KV cache size  798,624 tokens (slots of one layer group, not tokens of full-length requests: not comparable"
         " across models or releases)\n"
-        "  concurrency  11.99x\n"
+        "  concurrency    11.99x\n"
         "\n"
         "Not shown: 1 notice that another process ended, 2 known harmless lines and 3 other.\n"
     )
@@ -380,10 +380,10 @@ def test_facts_have_their_units() -> None:
     plain = answers.facts(made(facts=facts)).plain
 
     assert "concurrency: 5033.62x of 128 tokens each" in plain
-    assert "KV cache: 40,269 blocks" in plain
+    assert "KV cache blocks: 40,269 blocks" in plain
     assert "context: 131,072 tokens" in plain
     assert "peak generation: 165 tokens/s" in plain
-    assert "KV cache: 16,576 tokens (tokens of full-length requests (concurrency x context))" in plain
+    assert "KV cache size: 16,576 tokens (in full-length requests: concurrency x context)" in plain
     assert "log has no vLLM figures" in answers.facts(made()).plain
 
 

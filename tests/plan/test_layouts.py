@@ -784,7 +784,7 @@ def test_stages_on_one_host_and_on_two_are_distinguished() -> None:
         for said in ("2xA100-80GB-SXM", "A100-80GB-SXM@a,A100-80GB-SXM@b")
     )
     assert _said(one, "hidden states") == (
-        "pipeline stages exchange only hidden states, so PCIe suits them; a request uses one stage at a time"
+        "pipeline stages exchange only hidden states, so PCIe is fast enough; each request occupies one stage at a time"
     )
     assert _said(two, "hidden states") == (
         "pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet"
@@ -1018,8 +1018,8 @@ def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], their
 @pytest.mark.parametrize(
     ("best", "single", "said"),
     [
-        ({"concurrency_total": 12.34}, None, ["room for 12.3 requests of 8,192 tokens in total"]),
-        ({"concurrency_total": 99.94}, None, ["room for 99.9 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 12.34}, None, ["room for 12 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 99.94}, None, ["room for 99 requests of 8,192 tokens in total"]),
         ({"concurrency_total": 100.0}, None, ["room for 100 requests of 8,192 tokens in total"]),
         ({"concurrency_total": None}, None, []),
         ({"concurrency_total": 12.0, "fits": False}, None, []),
@@ -1030,7 +1030,7 @@ def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], their
             {"concurrency_total": 15.0, "tensor": 4, "replicas": 1},
             {"concurrency_total": 5.0, "replicas": 4},
             [
-                "room for 15.0 requests of 8,192 tokens in total",
+                "room for 15 requests of 8,192 tokens in total",
                 "3.0 times the KV cache of 4 single GPUs, because the weights are stored once instead of 4 times",
             ],
         ),
@@ -1038,7 +1038,7 @@ def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], their
             {"concurrency_total": 15.0, "tensor": 2, "data": 2, "replicas": 3},
             {"concurrency_total": 5.0, "replicas": 12},
             [
-                "room for 15.0 requests of 8,192 tokens in total",
+                "room for 15 requests of 8,192 tokens in total",
                 "3.0 times the KV cache of 12 single GPUs, because the weights are stored 6 times instead of 12 times",
             ],
         ),

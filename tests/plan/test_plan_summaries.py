@@ -500,7 +500,15 @@ def test_explain_shows_everything_after_the_summary(capsys: pytest.CaptureFixtur
     assert status == 0
     assert brief.rstrip().endswith("--explain")
     assert whole.startswith(brief.rpartition("\n\n")[0])
-    for part in ("LAYOUT  ", "BEST LAYOUT: ", "  GiB  ", "KV CACHE", "NOT GIVEN, SO SETTLED", "SPEED", "CALIBRATION"):
+    for part in (
+        "LAYOUT  ",
+        "BEST LAYOUT: ",
+        "  GiB  ",
+        "KV CACHE",
+        "DEFAULTS OF THIS RELEASE",
+        "SPEED",
+        "CALIBRATION",
+    ):
         assert part in whole
         assert part not in brief
     assert "COMMAND" not in whole

@@ -160,13 +160,14 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
+        ({}, "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of 131,072 tokens"),
         ({"total_concurrency": 11.99, "layout": ParallelLayout(1, 1, 1, 1)},
-         "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
+         "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of 131,072 tokens"),
         ({"total_concurrency": 47.96, "layout": ParallelLayout(2, 1, 1, 2)},
-         ("fits: 36.6 GiB KV cache per GPU, 798,624 tokens in each replica, "
-          "47.96 requests of 131,072 tokens in all")),
-        ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
+         ("fits: 36.6 GiB of KV cache per GPU, 798,624 tokens in each replica, "
+          "room for 47 concurrent requests of 131,072 tokens in all")),
+        ({"options": {}},
+         "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of the whole context"),
         ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
          "fits: unknown KV cache memory"),
         ({"fits": False}, "does not fit: The KV cache, not the context, limits the requests at once."),
@@ -203,7 +204,8 @@ def test_the_whole_text(fits: Plan) -> None:
 
 
 WHOLE = """\
-fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens
+fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of
+131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
 GPU 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
@@ -222,7 +224,7 @@ GPU 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
 KV CACHE
   per GPU               36.56 GiB (36.26 to 36.66)
   tokens                798,624 (792,000 to 800,800), slots of one layer group
-  max concurrency       11.99 of 131,072 tokens
+  max concurrency       11 of 131,072 tokens
   longest context       131,072 tokens
   KV cache per request  3.05 GiB per GPU
   blocks                99,828 of 16 tokens
@@ -230,7 +232,7 @@ KV CACHE
 LIMITS
   - The KV cache, not the context, limits the requests at once.
 
-NOT GIVEN, SO SETTLED BY THIS RELEASE
+DEFAULTS OF THIS RELEASE
   max_model_len 131072, max_num_seqs 256, max_num_batched_tokens 2048
 
 COMMAND, linted for vLLM 0.19.0
@@ -307,24 +309,24 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     said = plans.text(pair)
 
     first = (
-        "fits: best as 2 x 1 GPU, 8.60 GiB KV cache per GPU, 644,304 tokens in each replica, "
-        "10,067.24 requests of the whole context in all "
+        "fits: best as 2 x 1 GPU, 8.60 GiB of KV cache per GPU, 644,304 tokens in each replica, "
+        "room for 10,067 concurrent requests of the whole context in all "
     )
     assert " ".join(said.split()).startswith(first)
     assert (
         "  LAYOUT                FITS       CONTEXT  CONCURRENT  KV GiB PER GPU\n"
-        "  2 x 1 GPU             yes         32,768   10,067.24            8.60\n"
+        "  2 x 1 GPU             yes         32,768      10,067            8.60\n"
         "      one answer uses both cards\n"
-        "  TP 2                  yes         32,768    5,033.62            8.60\n"
+        "  TP 2                  yes         32,768       5,033            8.60\n"
         "      one answer uses both cards\n"
         "  PP 2                  ?          unknown     unknown         unknown\n"
         "      the split is not known\n"
-        "  DP 2                  no               -   10,067.24            8.60\n"
+        "  DP 2                  no               -      10,067            8.60\n"
         "\n"
         "BEST LAYOUT: 2 x 1 GPU\n"
     ) in said
     assert "  KV cache per request  1.7 MiB per GPU\n" in said
-    assert "5,033.62 of the whole context in each replica, 10,067.24 in all" in " ".join(said.split())
+    assert "5,033 of the whole context in each replica, 10,067 in all" in " ".join(said.split())
     assert "SPEED, AN ESTIMATE\n  At most 95 tokens/s of one request while decoding: the weights are read" in said
     assert said.endswith("INVALID\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
 
@@ -393,7 +395,7 @@ def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> Non
 
 def test_gpus_of_one_replica_have_their_own_cache(pair: Layouts) -> None:
     """With two tensor-parallel GPUs the memory is each GPU's, the tokens are the group's."""
-    said = "fits: 8.60 GiB KV cache per GPU, 644,304 tokens, 5,033.62 requests of the whole context"
+    said = "fits: 8.60 GiB of KV cache per GPU, 644,304 tokens, room for 5,033 concurrent requests of the whole context"
 
     assert str(plan_words.headline(pair.layouts[1])) == said
 
@@ -579,7 +581,7 @@ def test_the_page_has_the_content_of_the_text(fits: Plan, pair: Layouts, compare
     page = plans.html(fits)
 
     assert page.count("<svg") == 1 + len(TERMS)
-    for said in ("36.6 GiB KV cache", "13.69", "--gpu-memory-utilization 0.65", "slots of one layer group"):
+    for said in ("36.6 GiB of KV cache", "13.69", "--gpu-memory-utilization 0.65", "slots of one layer group"):
         assert said in page
     assert "12 heads on 3 cards; 2 cards" in plans.html(pair)
     assert "#cf222e" in plans.html(pair.layouts[4])
@@ -774,10 +776,10 @@ def test_changes_have_their_options_and_their_room() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"gib": 10.0}, "10.0 GiB KV cache"), ({"gib": 9.994}, "9.99 GiB KV cache"),
-        ({"gib": 0.0}, "0.00 GiB KV cache"),
-        ({"gib": 1234.56}, "1,234.6 GiB KV cache"), ({"gib": None}, "798,624 tokens"),
-        ({"tokens": 0}, "36.6 GiB KV cache, 0"),
+        ({"gib": 10.0}, "10.0 GiB of KV cache"), ({"gib": 9.994}, "9.99 GiB of KV cache"),
+        ({"gib": 0.0}, "0.00 GiB of KV cache"),
+        ({"gib": 1234.56}, "1,234.6 GiB of KV cache"), ({"gib": None}, "798,624 tokens"),
+        ({"tokens": 0}, "36.6 GiB of KV cache, 0"),
     ],
 )  # fmt: skip
 def test_amounts_have_three_digits_or_more(fits: Plan, change: dict[str, Any], said: str) -> None:

@@ -28,7 +28,7 @@ from vllm_runbooks.host.finding_views import faint_table, finding_blocks, named_
 from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
 from vllm_runbooks.host.summaries import gib, percent
 
-_HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
+_HEAD = ("GPU", "name", "memory", "memory used", "utilization", "PCIe", "others on it")
 _MAX_OTHERS = 2
 
 
@@ -196,7 +196,7 @@ def _basis(recommendation: Recommendation) -> str:
     )
 
 
-_RANKED = ("GPU", "name", "free", "moved", "use", "suitable", "why")
+_RANKED = ("GPU", "name", "free", "changed", "utilization", "suitable", "why")
 _SUITABLE = {True: ("yes", Tone.GOOD), False: ("no", Tone.BAD), None: ("unknown", Tone.WARN)}
 
 

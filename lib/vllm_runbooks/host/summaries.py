@@ -60,7 +60,7 @@ def summarize_choice(host: Inspected, *, again: str = "") -> Summary:
         (f"{gpu.index}", gib(gpu.free_mib), _mib(gpu.memory_change_mib), percent(gpu.busy_percent), gpu.reason)
         for gpu in choice.ranked[:_MOST_ROWS]
     ]
-    table = varied(("GPU", "free", "changed", "use", "why"), rows) if len(rows) > 1 else None
+    table = varied(("GPU", "free", "changed", "utilization", "why"), rows) if len(rows) > 1 else None
     more = Step("", "All GPUs", again) if again else None
     return Summary(state, tone, (looks, *need), sentence, table=table, steps=tuple(_launch(choice)), more=more)
 
@@ -102,7 +102,7 @@ def _table(gpus: Sequence[GpuFacts]) -> SummaryTable | None:
         name = cut(gpu.name, _MAX_NAME) if gpu.name else UNKNOWN
         cells = (name, gib(gpu.total_mib), gib(gpu.used_mib), percent(gpu.busy_percent), cut(others or UNKNOWN, 40))
         rows.append((f"{gpu.index}", *cells))
-    return varied(("GPU", "name", "memory", "in use", "use", "used by"), rows)
+    return varied(("GPU", "name", "memory", "memory used", "utilization", "used by"), rows)
 
 
 def varied(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> SummaryTable | None:

@@ -333,7 +333,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"unknown: {missing}"),) * how.ranks.pipeline
-    source = f"configuration ({model.source})" if model.source else "configuration"
+    source = f"from the model's config.json ({model.source})" if model.source else "from the model's config.json"
     terms = []
     for stage in loaded:
         sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
 from vllm_runbooks.plan.encoders import tower_of
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
@@ -320,7 +321,8 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
             remarks.append("pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet")
         else:
             remarks.append(
-                "pipeline stages exchange only hidden states, so PCIe suits them; a request uses one stage at a time"
+                "pipeline stages exchange only hidden states, so PCIe is fast enough; "
+                "each request occupies one stage at a time"
             )
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
@@ -765,16 +767,11 @@ def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
     return tuple(explained)
 
 
-def _requests(count: float) -> str:
-    number = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
-    return f"{number} requests"
-
-
 def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
-        yield f"room for {_requests(best.concurrency_total)} of {best.context:,} tokens in total"
+        yield f"room for {concurrency_text(best.concurrency_total)} requests of {best.context:,} tokens in total"
     if single is None or single is best:
         return
     if single.fits is False:

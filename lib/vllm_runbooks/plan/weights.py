@@ -623,7 +623,7 @@ def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: 
     if plan.is_quantized:
         reasons = ("kernels of quantized layers store scales and padding in their own layouts", *reasons)
     if rounded:
-        reasons = ("allocator rounding depends on the order of allocations", *reasons)
+        reasons = ("the range covers allocator rounding, which depends on the order of allocations", *reasons)
     kernels = expected // _KERNEL_SHARE if plan.is_quantized else 0
     low = expected - max(rounded + expected // _PRINTED, kernels) + less - plan.spread
     high = expected + max(rounded // 2, expected // _UNSEEN, kernels) + more + plan.spread

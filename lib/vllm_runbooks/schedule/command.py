@@ -73,7 +73,7 @@ def schedule() -> None:
 @click.option("--replace", is_flag=True, help="Replace a job of this name.")
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -> None:
-    """Store a job: `check`, `probe` or `run` with its arguments, or papermill IN OUT.
+    """Add a job: `check`, `probe`, `run` or a papermill command.
 
     Nothing is run or installed: `schedule write` writes the timer. File names are relative to this folder.
     """

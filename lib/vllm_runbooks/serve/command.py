@@ -63,7 +63,7 @@ _DAY_S = 86400
 )
 @given.value(
     "--wait S",
-    "Longest wait for stable memory, and for another launch on the same GPU.",
+    "Maximum time to wait for stable memory, and for another launch on the same GPU.",
     click.FloatRange(0, _DAY_S),
     default=600.0,
 )

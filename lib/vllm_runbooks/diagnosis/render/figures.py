@@ -9,8 +9,9 @@ from vllm_runbooks.core.records import Facts
 FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantization", "weights_gib": "weights",
     "activation_gib": "activation peak", "non_torch_gib": "non-torch memory", "cuda_graph_gib": "CUDA graphs",
-    "cuda_graph_estimated_gib": "CUDA graphs (estimate)", "kv_cache_gib": "KV cache", "kv_cache_tokens": "KV cache",
-    "kv_cache_blocks": "KV cache", "max_concurrency": "concurrency", "gpu_total_gib": "GPU memory",
+    "cuda_graph_estimated_gib": "CUDA graphs (estimate)", "kv_cache_gib": "KV cache",
+    "kv_cache_tokens": "KV cache size", "kv_cache_blocks": "KV cache blocks",
+    "max_concurrency": "concurrency", "gpu_total_gib": "GPU memory",
     "gpu_memory_utilization": "GPU memory utilization", "max_model_len": "context",
     "tensor_parallel_size": "tensor parallel",
     "pipeline_parallel_size": "pipeline parallel", "data_parallel_size": "data parallel",

@@ -230,7 +230,8 @@ def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
     """The first error before the cause, which no symptom explains."""
     if answer.first_error is not None:
         place = answer_words.place_of(answer.first_error, answer.files, say)
-        words = answer.first_error.text[:_MOST_QUOTED]
+        # A message that embeds a traceback ends with the traceback's header, which says nothing.
+        words = answer.first_error.text.partition(" Traceback (most recent call last)")[0][:_MOST_QUOTED]
         yield Step(say("Note"), say("Earlier unexplained error: {place}: {words}", place=place, words=words))
 
 

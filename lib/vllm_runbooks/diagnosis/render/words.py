@@ -12,7 +12,7 @@ from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, printed_g
 
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
-    "full-length": "tokens of full-length requests (concurrency x context)",
+    "full-length": "in full-length requests: concurrency x context",
 }
 
 

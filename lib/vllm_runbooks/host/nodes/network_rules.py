@@ -229,7 +229,7 @@ def interface_names(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def mtu(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Different MTUs of the interfaces that lead to the others."""
     sizes = {node.name: None if (size := context.matrix.mtu(node)) is None else str(size) for node in context.nodes}
-    yield from difference_hits("the largest packet (MTU) of the interfaces differs", sizes)
+    yield from difference_hits("MTU (largest packet) differs between interfaces", sizes)
 
 
 # ---- reachability

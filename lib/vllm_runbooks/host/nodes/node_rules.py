@@ -29,14 +29,14 @@ def unread(context: ClusterRuleContext) -> Iterator[RuleHit]:
     remedies = load_table("unread_nodes", UnreadRemedy).values()
     for node in context.cluster.unread:
         do = next((remedy.do for remedy in remedies if any(word in node.reason for word in remedy.words)), "")
-        yield RuleHit((node.name,), f"{node.name} could not be asked: {' '.join(node.reason.split())[:300]}", do=do)
+        yield RuleHit((node.name,), f"{node.name} could not be queried: {' '.join(node.reason.split())[:300]}", do=do)
 
 
 def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
     """A fact that must be the same on all nodes."""
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
-        yield from difference_hits(f"{fact.what} differs", compared.values(fact, context.nodes), fact.what)
+        yield from difference_hits(f"{fact.what} versions differ", compared.values(fact, context.nodes), fact.what)
 
     return condition
 
@@ -60,7 +60,7 @@ def environment(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 def token(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Tokens of Ray, by their marks."""
-    yield from difference_hits("the token of Ray differs", context.variables.get(_TOKEN, {}), _TOKEN)
+    yield from difference_hits("Ray tokens differ", context.variables.get(_TOKEN, {}), _TOKEN)
 
 
 def single_node_findings(context: ClusterRuleContext) -> Iterator[RuleFinding]:
@@ -106,7 +106,7 @@ def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def gpu_counts(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Numbers of GPUs, of the nodes that have any."""
     counts = {node.name: str(len(node.inventory.gpus)) for node in context.nodes if node.inventory.gpus}
-    yield from difference_hits("the number of GPUs differs", counts)
+    yield from difference_hits("GPU counts differ", counts)
 
 
 # ---- the model
@@ -125,7 +125,7 @@ def model_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def model_path(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Paths of the model."""
     paths = {node.name: node.model.path for node in context.nodes if node.model is not None}
-    yield from difference_hits("the model's path differs", paths, compared.MODEL.what)
+    yield from difference_hits("model paths differ", paths, compared.MODEL.what)
 
 
 def model_differs(context: ClusterRuleContext) -> Iterator[RuleHit]:

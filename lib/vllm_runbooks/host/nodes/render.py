@@ -132,7 +132,7 @@ def _summary(cluster: Cluster) -> Iterator[str]:
     names = _listed([node.name for node in cluster.nodes])
     count = _count(len(cluster.nodes), "node")
     answers = f"{count}{_ASKED.get(cluster.method or '', '')}: {names}" if names else "no node answers"
-    yield cut(f"{answers}{f'; {len(cluster.unread)} could not be asked' if cluster.unread else ''}", 400)
+    yield cut(f"{answers}{f'; {len(cluster.unread)} could not be queried' if cluster.unread else ''}", 400)
     if cluster.constructed:
         yield cut(f"synthetic example, not read on hosts: {cluster.source or 'from no source'}", 400)
     done = [run for run in cluster.collectives or () if all(rank.state is RankState.DONE for rank in run.ranks)]

@@ -49,7 +49,7 @@ def _about(cluster: Cluster) -> Iterator[str]:
     names = compared.listed(nodes) if len(nodes) <= _MOST_NODES else ""
     yield f"{count_of(len(nodes), 'node')}{f': {names}' if names else ''}"
     if cluster.unread:
-        yield f"{count_of(len(cluster.unread), 'node')} could not be asked"
+        yield f"{count_of(len(cluster.unread), 'node')} could not be queried"
     if gpus := gpus_of([gpu for node in cluster.nodes for gpu in node.inventory.gpus]):
         yield gpus
     elif cluster.nodes and all(compared.GPUS.of(node) == compared.NO_GPUS for node in cluster.nodes):

@@ -13,6 +13,7 @@ from vllm_runbooks.core.records import ComparedTerm
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import MAX_ROWS, NARROW, caption, narrow, rect, rule, tick_step
 from vllm_runbooks.core.views.memory_parts import PARTS, ink, legend, part_name, segment
+from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 
 TERM_NAMES = {name: part_name(name) for name in PARTS} | {
@@ -236,10 +237,10 @@ def layouts(plans: Sequence[Plan]) -> str:
     fitting = [plan for plan in rows if plan.fits is not False]
     if not fitting:
         return ""
-    every: list[tuple[str, Callable[[Plan], float | None], str]] = [
-        ("KV cache, GiB per GPU", lambda plan: plan.kv_cache.gib, ",.1f"),
-        ("longest context", lambda plan: plan.kv_cache.longest_context, ",.0f"),
-        ("concurrent requests", requests_at_once, ",.1f"),
+    every: list[tuple[str, Callable[[Plan], float | None], Callable[[float], str]]] = [
+        ("KV cache, GiB per GPU", lambda plan: plan.kv_cache.gib, "{:,.1f}".format),
+        ("longest context", lambda plan: plan.kv_cache.longest_context, "{:,.0f}".format),
+        ("concurrent requests", requests_at_once, concurrency_text),
     ]
     columns = [column for column in every if len({column[1](plan) for plan in fitting}) > 1] or every
     pitch, first = NARROW / len(columns), 34
@@ -256,9 +257,9 @@ def layouts(plans: Sequence[Plan]) -> str:
             sentences.append(f"{name}: does not fit")
             continue
         figures = []
-        for number, (head, value_of, style) in enumerate(columns):
+        for number, (head, value_of, text) in enumerate(columns):
             value, x = value_of(plan), number * pitch
-            figure = "unknown" if value is None else format(value, style)
+            figure = "unknown" if value is None else text(value)
             figures.append(f"{head} {figure}")
             most = max((v for v in map(value_of, fitting) if v is not None), default=0)
             wide = bar * value / most if value and most else 0.0

@@ -174,7 +174,7 @@ def memory_view(plan: Plan) -> list[list[TextBlock]]:
 def _details(plan: Plan, *, has_command: bool = True) -> list[list[TextBlock]]:
     parts = memory_view(plan)
     if plan.options:
-        parts.append(headed("NOT GIVEN, SO SETTLED BY THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
+        parts.append(headed("DEFAULTS OF THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
     if plan.speed:
         parts.append(headed("SPEED, AN ESTIMATE", [Prose(plan_words.speed(plan.speed))]))
     if plan.deployment and has_command and plan.fits is not False:
@@ -288,7 +288,7 @@ def _details_html(plan: Plan, *, has_command: bool = False) -> str:
         command = preformatted(plan.deployment.command)
         parts += [heading(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
-        parts.append(remark(f"Not given, so settled by this release: {plan_words.settled(plan.options)}."))
+        parts.append(remark(f"Defaults of this release: {plan_words.settled(plan.options)}."))
     parts += [remark(f"Calibration: {sentence}") for sentence in plan_words.calibrated(plan)]
     return "".join(parts)
 
@@ -326,7 +326,7 @@ def overview(plan: Plan) -> RenderedView:
 def terms(plan: Plan) -> RenderedView:
     """Memory terms with their sources, and the defaults of the release."""
     groups = plan_pictures.cards(plan.per_gpu)
-    settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
+    settled = [f"Defaults of this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
     return RenderedView("\n\n".join([*(plain([_GpuTable(tuple(group))]) for group in groups), *settled]), html)
 

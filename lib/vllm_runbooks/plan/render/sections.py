@@ -157,10 +157,6 @@ def choice(layouts: Layouts | str) -> StepText | None:
     return StepText(fact, " ".join(so))
 
 
-_SERVES = "room for "
-"""Prefix of the reason that compares the concurrent requests of a layout with the first."""
-
-
 def deployment(made: Mapping[str, str], folder: str) -> StepText | None:
     """Contents of the deployment files, and how to run them; None without files."""
     ports = [port[1] for name in made if (port := _UNIT.fullmatch(name))]

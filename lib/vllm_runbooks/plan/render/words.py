@@ -10,6 +10,7 @@ from typing import Any
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
+from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.plan.render import pictures as plan_pictures
@@ -40,9 +41,13 @@ def _what_it_gives(plan: Plan) -> str:
     is_shared = plan_pictures.is_copied(plan)
     each_card = " per GPU" if is_shared or len(plan.per_gpu) > 1 else ""
     each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
-    parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache{each_card}"]
+    parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB of KV cache{each_card}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
-    parts += [] if at_once is None else [f"{_count(at_once)} requests of {_context(plan)}{in_all}"]
+    parts += (
+        []
+        if at_once is None
+        else [f"room for {concurrency_text(at_once)} concurrent requests of {_context(plan)}{in_all}"]
+    )
     return ", ".join(parts) or "unknown KV cache memory"
 
 
@@ -81,10 +86,6 @@ def _gib(amount: float) -> str:
 
 def _amount(gib: float) -> str:
     return f"{gib:.2f} GiB" if gib >= 0.1 else f"{gib * 1024:.1f} MiB"
-
-
-def _count(number: float) -> str:
-    return f"{number:,.2f}"
 
 
 def _context(plan: Plan) -> str:
@@ -145,7 +146,9 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
         tokens = f"{cache.tokens:,}{_between(cache.tokens_low, cache.tokens_high, ',')}"
         rows.append(("tokens", f"{tokens}{f', {meaning}' if meaning else ''}"))
     if cache.max_concurrency is not None:
-        rows.append(("max concurrency", f"{_count(cache.max_concurrency)} of {_context(plan)}{_together(plan)}"))
+        rows.append(
+            ("max concurrency", f"{concurrency_text(cache.max_concurrency)} of {_context(plan)}{_together(plan)}")
+        )
     if cache.longest_context is not None:
         rows.append(("longest context", f"{cache.longest_context:,} tokens"))
     rows += _needed(plan)
@@ -163,7 +166,7 @@ def _needed(plan: Plan) -> list[tuple[str, str]]:
 def _together(plan: Plan) -> str:
     if plan.total_concurrency is None or not plan_pictures.is_copied(plan):
         return ""
-    return f" in each replica, {_count(plan.total_concurrency)} in all"
+    return f" in each replica, {concurrency_text(plan.total_concurrency)} in all"
 
 
 def _between(low: float | None, high: float | None, style: str) -> str:
@@ -245,7 +248,7 @@ def layout_cells(plan: Plan) -> list[str]:
     at_once = plan_pictures.requests_at_once(plan)
     figures = [
         "" if cache.longest_context is None else f"{cache.longest_context:,}",
-        "" if at_once is None else _count(at_once),
+        "" if at_once is None else concurrency_text(at_once),
         "" if cache.gib is None else f"{cache.gib:.2f}",
     ]
     is_unknown = plan.fits is None
