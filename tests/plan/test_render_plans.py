@@ -631,7 +631,7 @@ def test_memory_is_shown_without_the_command(fits: Plan) -> None:
     """Answer, GPUs, cache and limits, as in the whole view."""
     shown = render.plan_sections.memory(fits)
 
-    assert shown.plain == WHOLE.partition("NOT GIVEN")[0].rstrip() + "\n"
+    assert shown.plain == WHOLE.partition("DEFAULTS OF THIS RELEASE")[0].rstrip() + "\n"
     assert "--gpu-memory-utilization" not in shown.html
 
 
