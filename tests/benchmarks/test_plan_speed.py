@@ -79,3 +79,12 @@ def test_a_plan_of_eight_gpus_is_faster_than_importing_papermill(figures: Figure
 
     what = "`plan --find context`, every layout of eight GPUs / `import papermill`, wall clock"
     figures.note(what, ratios, at_most=1.0)
+
+
+def test_a_plan_of_a_fleet_costs_a_few_times_one_of_eight_gpus(figures: Figures) -> None:
+    """All layouts of 4,096 GPUs, their commands linted, compared with those of eight."""
+    command = str(Path(sys.executable).with_name("vllm-runbooks"))
+    fleet, host = (("plan", "Qwen/Qwen3-8B", "--gpus", f"{count}xRTX3090") for count in (4096, 8))
+    ratios = [seconds(command, *fleet) / seconds(command, *host) for _ in range(3)]
+
+    figures.note("`plan` for 4,096 GPUs / for eight, wall clock", ratios, at_most=6.0)

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.catalog.options import ENTRIES, SERVERS, ReleaseData
@@ -101,9 +102,10 @@ class LaunchFacts:
     def visible(self) -> int | None:
         return len(dict.fromkeys(self.devices)) if self.devices is not None else self.device_count
 
-    @property
+    @cached_property
     def gpu_kinds(self) -> tuple[Gpu, ...]:
-        return tuple(dict.fromkeys(card.gpu for card in self.cards or ()))
+        # Most GPUs are one object, and a set of objects by identity is much smaller to hash.
+        return tuple(dict.fromkeys({id(card.gpu): card.gpu for card in self.cards or ()}.values()))
 
     @property
     def capability(self) -> Capability | None:

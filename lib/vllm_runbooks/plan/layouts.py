@@ -64,14 +64,18 @@ class CopySplit(NamedTuple):
         return self.replicas * self.each
 
 
-def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
-    """Every split of at most `cards` GPUs with as many replicas as fit; full use comes first."""
+def candidates(cards: int, prefill: int = 1, largest: int | None = None) -> tuple[CopySplit, ...]:
+    """Every split of at most `cards` GPUs with as many replicas as fit; full use comes first.
+
+    A replica has at most `largest` GPUs, by default all.
+    """
     groups = cards // prefill
+    most = groups if largest is None else min(groups, max(1, largest // prefill))
     splits = [
         CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
-        for tensor in range(1, groups + 1)
-        for pipeline in range(1, groups // tensor + 1)
-        for data in range(1, groups // (tensor * pipeline) + 1)
+        for tensor in range(1, most + 1)
+        for pipeline in range(1, most // tensor + 1)
+        for data in range(1, most // (tensor * pipeline) + 1)
     ]
     return tuple(sorted(splits, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
@@ -701,6 +705,11 @@ def _moved(parts: tuple[int, ...], made: Budget) -> tuple[int, ...]:
 
 # ---- all of them, the best first
 
+_LARGEST = 64
+"""GPUs of the largest replica that is planned while a smaller one fits: a fleet runs more replicas."""
+_LISTED = 100
+"""Layouts that are returned: of odd numbers of GPUs, hundreds fit with some GPUs idle."""
+
 
 def ways(
     model: PlannedModel,
@@ -713,19 +722,27 @@ def ways(
     calibrate: Calibrate | None = None,
     network: Network | None = None,
 ) -> tuple[LayoutChoice, ...]:
-    """Every layout, the best first; those that the release rejects come last.
+    """The layouts, the best first and at most `_LISTED`; those that the release rejects come last.
 
     Layouts with idle GPUs are included only if they are more certain to fit than all layouts
     without; also one that shows the smallest number of GPUs, and for unequal GPUs the best that
     uses one kind. `context` is the length of a request in tokens, by default `max_model_len`;
-    `like` has the sizes that are not searched.
+    `like` has the sizes that are not searched. Replicas of more than `_LARGEST` GPUs are
+    included only if no smaller one may fit.
     """
     judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
-    splits = candidates(len(devices), judge.like.prefill)
+    splits = candidates(len(devices), judge.like.prefill, _LARGEST)
     judged = [judge.way(split) for split in splits if split.cards == len(devices)]
+    if len(devices) > _LARGEST and not any(way.fits is not False for way in judged):
+        splits = candidates(len(devices), judge.like.prefill)
+        judged += [judge.way(split) for split in splits if split.cards == len(devices) and split.each > _LARGEST]
     least_sure = min((_FITS[way.fits] for way in judged), default=_FITS[False])
     if least_sure:
-        others = (judge.way(split) for split in splits if split.cards < len(devices))
+        # Copies of a dense model inside one server are the same as more replicas.
+        is_dense = not _experts(model.shape)
+        others = (
+            judge.way(split) for split in splits if split.cards < len(devices) and not (is_dense and split.data > 1)
+        )
         judged += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
     fitting = [way for way in judged if way.legal and way.fits and way.serves is not False]
     if fitting:
@@ -734,7 +751,7 @@ def ways(
             ranks = least.ranks
             judged.append(judge.way(CopySplit(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
     judged += _of_one_kind(judge, judged)
-    return _explained(sorted(judged, key=lambda way: way.rank))
+    return _explained(sorted(judged, key=lambda way: way.rank)[:_LISTED])
 
 
 def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Iterator[LayoutChoice]:

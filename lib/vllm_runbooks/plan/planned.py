@@ -305,8 +305,7 @@ def checked(plan: Plan, knowledge: lint.Knowledge, request: PlanningRequest) -> 
         return plan
     refusals, others = faults(plan.deployment.command, knowledge, request)
     # GPUs without kernels prevent the launch whatever the command.
-    devices = [Device.of(card) for card in request.cards]
-    unfit = too_old(settings(request), devices) if plan.fits is False else ()
+    unfit = too_old(settings(request), [Device.of(card) for card in request.cards]) if plan.fits is False else ()
     rest = (sentence for sentence in plan.limits if sentence not in unfit)
     limits = (*unfit, *refusals, *rest, *(f"{_OF_COMMAND}{warning}" for warning in others))
     if refusals:

@@ -28,9 +28,14 @@ def hosts(request: PlanningRequest, count: int) -> tuple[fleet.Host, ...]:
 
 
 def parts(
-    request: PlanningRequest, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT
+    request: PlanningRequest,
+    ranks: Ranks,
+    replicas: int,
+    first_port: int = fleet.FIRST_PORT,
+    *,
+    most: int | None = None,
 ) -> tuple[fleet.InstancePart, ...]:
-    """The servers of a layout, on the first GPUs.
+    """The servers of a layout, on the first GPUs; at most the first `most` of them.
 
     Raises:
         InputError: The release has no option for it.
@@ -46,6 +51,7 @@ def parts(
         first_port=first_port,
         master_port=request.master_port,
         by_ray=bool(request.by_ray),
+        most=most,
     )
 
 
@@ -61,7 +67,7 @@ def _without_sizes(options: Mapping[str, Any]) -> dict[str, Any]:
 def deployment_of(request: PlanningRequest, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
     """Launch of the first instance; None if this release has no option for it."""
     try:
-        first = [part for part in parts(request, settled.ranks, replicas) if not part.instance]
+        first = parts(request, settled.ranks, replicas, most=1)
     except InputError:
         return None  # `plan` rejects given sizes; the reasons of a layout report it
     sizes = {dest: size for dest, size in sizes_of(settled.ranks).items() if size > 1}

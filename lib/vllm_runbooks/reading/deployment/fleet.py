@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from vllm_runbooks.catalog import host_commands
@@ -131,8 +132,11 @@ def instances(
     address: str | None = None,
     master_port: int | None = None,
     by_ray: bool = False,
+    most: int | None = None,
 ) -> tuple[InstancePart, ...]:
     """Lay out the servers of a layout over hosts, in order; an instance stays on one host if it fits.
+
+    At most the first `most` of them, by default all.
 
     On a single host a server listens on loopback, behind a proxy; on several by the host's name, with a key. `flags`
     are further arguments by dest; `master_port` and `first_port` count up per instance.
@@ -151,7 +155,7 @@ def instances(
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
     parts: list[InstancePart] = []
     head: Host | None = None
-    for number, hosts_used in enumerate(_assigned(hosts, replicas, split)):
+    for number, hosts_used in enumerate(islice(_assigned(hosts, replicas, split), most)):
         port = first_port + number
         spread, unwritten = _spread(hosts_used, split, release, number, master_port, by_ray=by_ray)
         for at, host in enumerate(hosts_used):
@@ -239,24 +243,25 @@ def _check_ports(what: str, count: int, first: int) -> None:
         raise InputError(f"{count} {what} from {first} are not available; the last port is {_LAST_PORT}")
 
 
-def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> list[list[Host]]:
-    left = [list(host.devices) for host in hosts]
-    instances: list[list[Host]] = []
+def _assigned(hosts: Sequence[Host], replicas: int, split: ParallelSizes) -> Iterator[list[Host]]:
+    used = [0] * len(hosts)
     for _ in range(replicas):
         need = split.cards
-        host_index = next((at for at, devices in enumerate(left) if len(devices) >= need), None)
+        free = [len(host.devices) - taken for host, taken in zip(hosts, used, strict=True)]
+        host_index = next((at for at, count in enumerate(free) if count >= need), None)
         order = range(len(hosts)) if host_index is None else [host_index]
-        if sum(len(left[at]) for at in order) < need:
+        if sum(free[at] for at in order) < need:
             total = sum(len(host.devices) for host in hosts)
             raise InputError(f"{replicas} x {split.cards} GPUs needed, {total} available")
         hosts_used: list[Host] = []
         for at in order:
-            devices_used, left[at] = left[at][:need], left[at][need:]
-            need -= len(devices_used)
-            if devices_used:
-                hosts_used.append(replace(hosts[at], devices=tuple(devices_used)))
-        instances.append(hosts_used)
-    return instances
+            count = min(need, free[at])
+            if count:
+                devices = tuple(hosts[at].devices[used[at] : used[at] + count])
+                hosts_used.append(replace(hosts[at], devices=devices))
+            used[at] += count
+            need -= count
+        yield hosts_used
 
 
 def _spread(
