@@ -765,7 +765,8 @@ def test_a_click_while_loading_is_queued(pages: Path, chromium: Browser) -> None
         page.fill("#gpus", "A40")
         page.click("#run")
         wait(page, "Answered")
-        assert "unknown GPU" in answer(page, gpus="zzz9")
+        assert answer(page, gpus="zzz9") == "zzz9: unknown GPU All GPUs"
+        assert "did you mean RTX3090 or RTX3090Ti? All GPUs" in answer(page, gpus="RTX3091")
         assert page.locator("#gpus").get_attribute("aria-invalid") == "true"
         assert page.locator("#status a").get_attribute("href") == "gpus/index.html"
         assert answer(page, gpus="A40").startswith("Answered")
