@@ -49,7 +49,7 @@ def summary(answer: Answer, *, gpus: str = "", runbook: str = "", inputs: Mappin
         runbook: The current runbook.
         inputs: Names of the inputs that the user can add.
     """
-    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook, inputs=inputs))
+    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook, inputs=inputs), Wording(answer.lang).__call__)
     return _in_its_language(answer, card.plain, card.html)
 
 

@@ -277,7 +277,7 @@ def remedy_fix(
     clauses = first_clauses(remedy.cost, _MOST_COST).rstrip(".。")
     cost = "" if is_free else say("Cost: {cost}", cost=f"{clauses}{say('.')}")
     if not remedy.edits:
-        return SuggestedFix(sentence_of(remedy.title), cost, is_command=False)
+        return SuggestedFix(say("{title}.", title=sentence_of(remedy.title).rstrip(".")), cost, is_command=False)
     checks = remedy.checks
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""

@@ -371,7 +371,7 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
         rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
     length = f"{tokens:,}" if tokens % 1024 else f"{tokens // 1024}K"
     head = ("", "Fits with", "context", f"concurrent at {length}", "cost")
-    return SummaryTable(head, tuple(rows), frozenset((2, 3)))
+    return SummaryTable(head, tuple(rows), frozenset((2, 3)), is_last_below=True)
 
 
 def _layout_of(remedy: PlanRemedy) -> str:
