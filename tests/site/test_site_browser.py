@@ -239,6 +239,16 @@ def test_a_list_is_filtered(origin: str, browser: Browser) -> None:
         visit.page.goto(f"{origin}/symptoms/index.html")
         visit.page.fill(".filter input", "nccl")
         assert visit.page.locator("h2:visible").count() < 5
+        visit.page.fill(".filter input", "ValueError: No available memory for the cache blocks")
+        visit.page.get_by_text("Closest by message").wait_for()
+        shown = visit.page.eval_on_selector_all(
+            "article section li a", "all => all.filter(a => a.checkVisibility()).map(a => a.getAttribute('href'))"
+        )
+        assert "kv.no_blocks.html" in shown
+        assert len(shown) <= 3
+        visit.page.fill(".filter input", "qqqqzzzz")
+        visit.page.get_by_role("button", name="Search all pages for this").click()
+        assert visit.page.input_value("#search-text") == "qqqqzzzz"
         assert visit.troubles() == []
 
 

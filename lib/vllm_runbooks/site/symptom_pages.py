@@ -211,5 +211,5 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
     marks = {s.id: "" if s.severity is Severity.FATAL else f" {badge(s.severity.value)}" for s in symptoms}
     entries = {s.id: f"[{prose(s.title)}]({s.id}.md){marks[s.id]}" for s in symptoms}
-    field = filter_field("Filter by words of the title", "memory, NCCL, port")
+    field = filter_field("Filter by words of the title, or paste an error line", "memory, NCCL, port")
     return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
