@@ -85,11 +85,12 @@ def html_table(
     *,
     numeric: Iterable[int] = (),
     below: Sequence[str] = (),
+    is_indented: bool = False,
     widest: str = "52em",
 ) -> str:
-    """A table; `below` has a remark under each row, indented if the first column has no heading."""
+    """A table; `below` has a remark under each row, from the second column on if `is_indented`."""
     right = frozenset(numeric)
-    indent, span = ("<td></td>", len(head) - 1) if below and not head[0] else ("", len(head))
+    indent, span = ("<td></td>", len(head) - 1) if is_indented else ("", len(head))
     styles = [
         f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
         for n in range(len(head))

@@ -54,7 +54,7 @@ def summary_html(summary: Summary, say: Callable[[str], str] = str) -> str:
         end = -1 if table.is_last_below else None
         below = [row[-1] for row in table.rows] if table.is_last_below else []
         rows_html = cells([row[:end] for row in table.rows])
-        shown = html_table(table.head[:end], rows_html, numeric=table.numeric, below=below)
+        shown = html_table(table.head[:end], rows_html, numeric=table.numeric, below=below, is_indented=True)
         parts.append(tag("div", shown, "margin-top:8px"))
         parts += [tag("div", escape(table.note), _FAINT)] if table.note else []
     rows = [_step(step) for step in summary.steps if step.is_first]
