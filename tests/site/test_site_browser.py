@@ -252,6 +252,15 @@ def test_a_list_is_filtered(origin: str, browser: Browser) -> None:
         assert visit.troubles() == []
 
 
+@pytest.mark.parametrize(("page", "name"), [("models/Qwen/Qwen3-8B.html", "Models"), ("gpus/RTX3090.html", "GPUs")])
+def test_breadcrumbs_have_the_list_above(origin: str, browser: Browser, page: str, name: str) -> None:
+    """A model's page leads to all models, a GPU's to all GPUs."""
+    with opened(browser, f"{origin}/{page}") as visit:
+        assert visit.page.locator(".bd-breadcrumbs li a").all_inner_texts()[1:] == [name]
+        visit.page.locator(".bd-breadcrumbs").get_by_text(name).click()
+        assert visit.page.locator("h1").inner_text().startswith(name)
+
+
 def test_a_command_is_copied(origin: str, browser: Browser) -> None:
     """The button takes the command alone: of a console no prompt."""
     with opened(browser, f"{origin}/models/Qwen/Qwen3-8B.html") as visit:
