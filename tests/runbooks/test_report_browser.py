@@ -141,7 +141,7 @@ def test_a_degraded_server_has_a_short_page(report: Path, browser: Browser) -> N
     """With the evidence folded at most half of the 3,769 px that the page once had; the times are in the evidence."""
     with opened(browser, f"file://{report / 'is-it-healthy'}.html") as visit:
         assert visit.page.evaluate("document.documentElement.scrollHeight") <= 3769 / 2
-        times = visit.page.get_by_text("time to first token").first
+        times = visit.page.get_by_text("time to first token", exact=True).first
         assert not times.is_visible()
         visit.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
         assert times.is_visible()

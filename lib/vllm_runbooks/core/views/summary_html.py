@@ -127,11 +127,11 @@ def _bar(named: NamedMemory, scale: float) -> str:
 def _statement(statement: Statement, say: Callable[[str], str]) -> str:
     tone = GROUNDS.get(statement.tone, AMBER)
     sign = coloured(statement.sign, tone, "font-weight:600")
-    name = escape(statement.id)
+    # A link in faint text would have too little contrast.
+    label = "  ".join(filter(None, (statement.certainty, "" if statement.page else statement.id)))
+    parts = [f"{sign} <b>{prose(statement.text)}</b> {tag('span', escape(label), _FAINT) if label else ''}"]
     if statement.page:
-        name = f'<a href="{escape(statement.page)}">{name}</a>'
-    label = "  ".join(filter(None, (escape(statement.certainty), name)))
-    parts = [f"{sign} <b>{prose(statement.text)}</b> {tag('span', label, _FAINT) if label else ''}"]
+        parts.append(f' <a href="{escape(statement.page)}" style="font-size:13px">{escape(statement.id)}</a>')
     if statement.quote:
         parts.append(quoted(statement.place, cut(statement.quote, _MOST_QUOTED), tone))
     elif statement.place:
