@@ -286,7 +286,7 @@ def test_the_core_alone_answers_as_the_commands_do(library: Path, tmp_path: Path
     for words in ("2 个 ERROR", "照此启动会失败", "已被移除", "因此", "第 1:14 行"):
         assert words in cards["zh-script"]
     assert not re.search(r"\b(?:passed|rejected|Fix|Cost|launch fails|The whole)\b", " ".join(cards.values()))
-    assert 'href="rules/option.removed.html">option.removed</a>' in told["zh-script"]["sections"][0][1]
+    assert '<a href="rules/option.removed.html"' in told["zh-script"]["sections"][0][1]
 
 
 def test_without_npm_the_pages_name_the_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
