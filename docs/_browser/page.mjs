@@ -338,7 +338,8 @@ function refuse(line) {
   told("ready");
   clear();
   const unknown = /: (?:ambiguous|unknown) (GPU|model)\b/.exec(line);
-  say(unknown ? line.replace(/; known GPUs are listed in .*$/, "") : line, "bad");
+  // The link takes the place of the command.
+  say(unknown ? line.replace(/;? `vllm-runbooks catalog list --gpus`.*$/, "") : line, "bad");
   if (!unknown) return;
   const [name, href, label] = LISTS[unknown[1]];
   const link = document.createElement("a");

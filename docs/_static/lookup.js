@@ -113,8 +113,8 @@
     return {entry, points, count, share, isWhole: head > 0 || isPrinted};
   }
 
-  /* Entries for what was typed, the nearest first. */
-  function rank(text) {
+  /* Entries for what was typed with their points, the nearest first. */
+  function scored(text) {
     const all = [...new Set(words(text))];
     const asked = all.filter((word) => !EMPTY.has(word)).slice(0, 60);
     if (!asked.length) return [];
@@ -125,9 +125,10 @@
     const least = asked.length <= 6 ? Math.ceil(asked.length / 2) : 3;
     return table.map((entry) => score(entry, asked, phrase, joined))
       .filter((hit) => hit && (hit.isWhole || (hit.count >= least && hit.share >= 0.45)))
-      .sort((a, b) => b.points - a.points || a.entry.page.localeCompare(b.entry.page))
-      .map(({entry}) => entry);
+      .sort((a, b) => b.points - a.points || a.entry.page.localeCompare(b.entry.page));
   }
+
+  const rank = (text) => scored(text).map(({entry}) => entry);
 
   /* The line that shares most with what was asked. */
   function nearest(entry, asked) {
@@ -265,5 +266,5 @@
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  globalThis.SiteSearch = {load, rank, open};
+  globalThis.SiteSearch = {load, rank, scored, open};
 })();

@@ -37,10 +37,12 @@
     frame.append(block, copyButton(block));
   }
 
+  const MOST_SIMILAR = 5;
   // MyST-NB names the folded code of a runbook otherwise than it is shown.
   for (const summary of document.querySelectorAll("details.above-input > summary")) summary.removeAttribute("aria-label");
 
-  /* A field hides the rows and items after it that lack one of its words, and headings that are left without any. */
+  /* A field hides the rows and items after it that lack one of its words, and headings that are left without any. If
+     none has them, as with a pasted error, it shows those that the site's search finds: it knows the printed lines. */
   for (const field of document.querySelectorAll(".filter")) {
     const input = field.querySelector("input"), count = field.querySelector("[role=status]");
     const article = field.closest("article");
@@ -51,18 +53,31 @@
     everywhere.type = "button";
     everywhere.textContent = "Search all pages for this";
     everywhere.addEventListener("click", () => SiteSearch.open(input.value));
+    const show = (isShown) => {
+      rows.forEach((row, place) => { row.hidden = !isShown(row, place); });
+      for (const section of sections) {
+        section.hidden = Boolean(section.querySelector("li")) && !section.querySelector("li:not([hidden])");
+      }
+      return rows.filter((row) => !row.hidden).length;
+    };
+    const nearest = async (typed) => {
+      await SiteSearch.load();
+      if (typed !== input.value) return;
+      const links = rows.map((row) => row.querySelector("a")?.href ?? "");
+      const hits = SiteSearch.scored(typed)
+        .map(({entry, points}) => ({place: links.findIndex((href) => href.endsWith(`/${entry.page}`)), points}))
+        .filter(({place}) => place >= 0);
+      const near = hits.slice(0, MOST_SIMILAR).filter(({points}) => points * 2 > hits[0].points);
+      const visible = show((_, place) => near.some((hit) => hit.place === place));
+      if (visible) count.replaceChildren(`Closest by message: ${visible} of ${rows.length}. `, everywhere);
+    };
     const apply = () => {
       const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let visible = 0;
-      rows.forEach((row, place) => {
-        row.hidden = !asked.every((word) => texts[place].includes(word));
-        visible += row.hidden ? 0 : 1;
-      });
-      for (const section of sections) {
-        section.hidden = asked.length > 0 && Boolean(section.querySelector("li")) && !section.querySelector("li:not([hidden])");
-      }
+      const visible = show((_, place) => asked.every((word) => texts[place].includes(word)));
       count.textContent = asked.length ? `${visible} of ${rows.length}` : "";
-      if (!visible && asked.length) count.append(". ", everywhere);
+      if (visible || !asked.length) return;
+      count.append(". ", everywhere);
+      nearest(input.value).catch(() => {});
     };
     input.addEventListener("input", apply);
     field.hidden = false;

@@ -415,7 +415,7 @@ def test_an_option_leaves_no_trace(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_text_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Prose has at most 80 columns, two per Chinese character, and begins with no full stop."""
     out = run(capsys, "diagnose", "autoglm-3090-video-oom", "--lang", "zh", "--explain")[1].partition("\n\n根本")[2]
-    prose = [line for line in out.split("\n") if HAN.search(line) and not line.lstrip().startswith(("第 ", "选项 "))]
+    prose = [line for line in out.split("\n") if HAN.search(line) and not line.lstrip().startswith("第 ")]
     assert len(prose) > 20
     assert max(map(columns.width, prose)) <= 80
     assert max(map(columns.width, prose)) > 72
@@ -504,7 +504,7 @@ def test_a_filled_text_is_recognized_by_the_words_around_its_values() -> None:
     say = Wording("zh")
     assert say("model a/b is not in the catalog") == "a/b 的配置未知：它不在模型目录中"
     assert say("something else (with a note)") == f"{MARK}something else (with a note)"
-    assert Wording()("option {name} = {value}", name="a", value="{b}") == "option a = {b}"
+    assert Wording()("remove {names}", names="{b}") == "remove {b}"
 
 
 def test_a_phrase_is_translated_with_its_parts() -> None:

@@ -445,6 +445,16 @@ def test_the_symptoms_are_listed(capsys: pytest.CaptureFixture[str], form: str) 
     assert ids == sorted(catalog.load_catalog().symptoms)
 
 
+def test_the_gpus_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the message about an unknown GPU promises."""
+    assert "RTX3090          24 GiB\n" in run(capsys, "catalog", "list", "--gpus")[1]
+    rows = json.loads(run(capsys, "catalog", "list", "--gpus", "--format", "json")[1])["gpus"]
+    assert {"id": "A100-80GB", "title": "80 GiB", "memory_gib": 80.0} in rows
+    refused = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "RTX3091")[2]
+    assert "did you mean RTX3090 or RTX3090Ti? `vllm-runbooks catalog list --gpus` lists all names" in refused
+    assert run(capsys, "catalog", "list", "--gpus", "--policies")[0] == 2
+
+
 @pytest.mark.slow
 def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Outdated ones are named; the shipped ones are current."""

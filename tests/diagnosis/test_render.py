@@ -256,9 +256,7 @@ def test_the_whole_text() -> None:
         "\n"
         "FIXES, best first\n"
         "  1. Serve fewer\n"
-        "       option max_num_seqs = 64\n"
-        "       remove option swap_space\n"
-        "       environment variable NCCL_DEBUG = WARN\n"
+        "       NCCL_DEBUG=WARN --max-num-seqs 64 (remove --swap-space)\n"
         "     Costs: throughput\n"
         "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
         "  parser (not run).\n"
@@ -532,13 +530,12 @@ def test_checkers_are_named(checks: tuple[str, str, str], said: str) -> None:
 
 
 def test_a_fix_has_its_changes_and_its_command() -> None:
-    """Other values than strings as JSON, the command folded for copying, notes at the end."""
+    """The changes as flags to paste, the command folded for copying, notes at the end."""
     edits = (Edit("set", "sizes", [1, "ü"]), Edit("set", "eager", True), Edit("set", "name", "x y"))
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
         "FIXES, best first\n  1. Serve fewer\n"
-        '       option sizes = [1, "ü"]\n       option eager = true\n'
-        "       option name = x y\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
+        "       --sizes 1 'ü' --eager --name 'x y'\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
         "  2. Serve fewer\n     Costs: throughput\n"
         "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
         "  parser (not run)."

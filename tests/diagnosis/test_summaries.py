@@ -14,6 +14,7 @@ import pytest
 from command_line import run
 from rows import in_one_test
 from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.core.console import terminal
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.records import Answer, Checks, Edit, Level, MemoryUse, Remedy
@@ -227,6 +228,11 @@ def test_every_recorded_log_is_summarized_in_few_lines() -> None:
 def test_edits_are_written_as_options(edits: list[Edit], text: str) -> None:
     """In the syntax of a command, quoted for a shell."""
     assert summaries.option_text(edits) == text
+
+
+def test_a_removal_is_translated() -> None:
+    """The option's name stays."""
+    assert summaries.option_text([Edit("remove", "swap_space")], Wording("zh")) == "移除 --swap-space"
 
 
 def test_a_long_cost_ends_with_a_whole_clause() -> None:

@@ -15,6 +15,7 @@ from vllm_runbooks import render
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.views import elements
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.requests import PlanningRequest
@@ -170,6 +171,23 @@ def test_without_a_fitting_layout_nothing_is_written(tmp_path: Path) -> None:
     assert str(render.plan_sections.memory(plan_evidence.best(found))).startswith("not planned: no layout fits")
     assert str(render.plan_sections.confirmations({})).startswith("not planned: no layout fits")
     assert "one server" in str(render.plan_sections.files({}, "nginx.conf"))
+
+
+def test_a_model_that_fits_at_a_shorter_context_is_amber_everywhere() -> None:
+    """The evidence of a runbook has the state of its card, and the memory of the change that it runs."""
+    case, _, _ = recorded()
+    asked = plan_evidence.question(case, model="meta-llama/Llama-3.3-70B-Instruct", gpus="4xL40S")
+    found = plan_evidence.layouts(asked)
+    changes = plan_evidence.remedies(asked, found)
+    (context,) = re.findall(r"^FITS AT ([\d,]+)", str(render.plan_sections.summary(found, changes)))
+
+    for shown in (
+        render.plan_sections.ranking(found, changes),
+        render.plan_sections.memory(plan_evidence.best(found), changes),
+    ):
+        assert shown.plain.startswith(f"fits at {context} with ")
+        assert f"background:{elements.AMBER}" in shown.html
+        assert f"background:{elements.RED}" not in shown.html
 
 
 # ---- launches of logs
@@ -341,7 +359,9 @@ def test_the_choice_names_the_next_layout_with_its_price() -> None:
         "through more stages in sequence."
     )
     assert nothing is not None
-    assert nothing.fact.startswith("None of 1 valid layout fits. Closest: One request of 25,480 tokens needs 0.97 GiB")
+    assert nothing.fact.startswith(
+        "None of 1 valid layout fits 25,480 tokens. Closest: One request of 25,480 tokens needs 0.97 GiB"
+    )
     assert render.plan_sections.choice("no model") is None
 
 

@@ -19,6 +19,7 @@ from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.styled import Layout, Tone, laid_out, plain
 from vllm_runbooks.core.views.summary import WIDEST, Summary, SummaryTable, summary_view
+from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.planned import warnings
@@ -103,6 +104,14 @@ def test_several_servers_have_the_command_of_the_first() -> None:
         "# Server 1 of 4. Server 2: CUDA_VISIBLE_DEVICES=2,3 and --port 8001, and so on.\n"
     )
     assert "  Next  --deploy DIR writes all 4 servers, and nginx in front of them." in lines
+
+
+def test_a_card_has_each_cost_below_its_change() -> None:
+    """A phone has no space for a fourth column of text."""
+    card = summary_html(summaries.summarize(*planned(*LLAMA)))
+    assert ">cost</th>" not in card
+    assert card.count('<tr><td></td><td colspan="3"') == 3
+    assert ">longer requests are rejected</td>" in card
 
 
 def test_unused_gpus_are_named() -> None:

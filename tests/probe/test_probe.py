@@ -1286,6 +1286,15 @@ def test_a_healthy_server_has_no_problem_and_a_scheduled_check() -> None:
     assert steps.load(unseen, catalog.serving()) is None
 
 
+def test_a_card_has_the_times_of_a_healthy_server_only() -> None:
+    """With problems they are evidence: the card has the cause and its fix."""
+    degraded, healthy = (rb.health(rb.load(case)) for case in ("probe-kv-pressure", "probe-healthy"))
+    loaded = replace(healthy, observation=replace(healthy.observation, load=degraded.observation.load))
+
+    assert "time to first token" not in str(rb.render.health.summary(degraded, rb.serving()))
+    assert "time to first token" in str(rb.render.health.summary(loaded, rb.serving()))
+
+
 def test_a_different_finding_fails() -> None:
     """A case passes if the answer equals its expectation."""
     evidence = rb.load("probe-kv-pressure")

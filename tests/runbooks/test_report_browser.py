@@ -137,6 +137,16 @@ def test_every_runbook_has_a_clean_page(report: Path, browser: Browser, path: Pa
         assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+def test_a_degraded_server_has_a_short_page(report: Path, browser: Browser) -> None:
+    """With the evidence folded at most half of the 3,769 px that the page once had; the times are in the evidence."""
+    with opened(browser, f"file://{report / 'is-it-healthy'}.html") as visit:
+        assert visit.page.evaluate("document.documentElement.scrollHeight") <= 3769 / 2
+        times = visit.page.get_by_text("time to first token", exact=True).first
+        assert not times.is_visible()
+        visit.page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true })")
+        assert times.is_visible()
+
+
 def test_the_summary_is_on_the_first_screen(report: Path, browser: Browser) -> None:
     """Problem and fix are within 900 px, after diagnosis and check."""
     with opened(browser, f"file://{report / SUMMARY}.html") as visit:

@@ -48,6 +48,18 @@ def test_headings_are_in_both_languages() -> None:
     assert "## Do first\n" in symptom_pages.symptom_page(symptom(BARE))
 
 
+def test_fixed_words_are_in_both_languages() -> None:
+    """The lead of the fix, the button, the table's heads, an example's value within a sentence."""
+    record = symptom(TRANSLATED)
+    page = symptom_pages.symptom_page(record, diagnosis=symptom_pages.diagnose_example(record))
+    for words in ("第一个示例的修复：", "诊断我的日志", "解决办法", "代价", "诊断会检查："):
+        assert f'<span lang="zh-Hans" class="told told-zh">{words}</span>' in page
+    assert "Set {0}" not in page
+    assert "（例如 `" in page
+    assert all("e.g." not in piece for piece in page.split('<span lang="zh-Hans"')[1:] if "例如" in piece)
+    assert "例如" not in symptom_pages.symptom_page(symptom(BARE))
+
+
 def test_a_page_without_a_translation_says_so() -> None:
     """The switch is there, and a line in Chinese says that the rest is in English."""
     page = symptom_pages.symptom_page(symptom(BARE))

@@ -276,10 +276,17 @@ def test_the_core_alone_answers_as_the_commands_do(library: Path, tmp_path: Path
     told = {asked.id: each for asked, each in zip(questions, found, strict=True) if each.get("lang") == "zh-Hans"}
     assert list(told) == [each.id for each in CHINESE]
     titles, shown = zip(*told["zh-autoglm-3090-video-oom"]["sections"], strict=True)
-    assert titles[0] == "诊断结果"
+    assert titles[0] == "结果"
     assert [title for title in titles if "【英文】" in title] == ["【英文】日志"]
     assert shown[0].startswith('<div lang="zh-Hans">')
-    assert told["zh-script"]["sections"][0][1].count('lang="zh-Hans"') > 1
+    assert told["zh-script"]["sections"][1][1].count('lang="zh-Hans"') > 1
+    cards = {name: re.sub("<[^>]*>", " ", each["sections"][0][1]) for name, each in told.items()}
+    for words in ("失败", "多模态编码器显存不足", "修复", "--limit-mm-per-prompt", "✓ 通过", "完整命令"):
+        assert words in cards["zh-autoglm-3090-video-oom"]
+    for words in ("2 个 ERROR", "照此启动会失败", "已被移除", "因此", "第 1:14 行"):
+        assert words in cards["zh-script"]
+    assert not re.search(r"\b(?:passed|rejected|Fix|Cost|launch fails|The whole)\b", " ".join(cards.values()))
+    assert '<a href="rules/option.removed.html"' in told["zh-script"]["sections"][0][1]
 
 
 def test_without_npm_the_pages_name_the_missing_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -586,6 +593,7 @@ def upload(page: Page, name: str, text: str) -> None:
 def answer(page: Page, **fields: str) -> str:
     """Fill in fields by id, press the button, wait for the answer, and return it."""
     for name, value in fields.items():
+        page.locator(f"details:has(#{name})").evaluate_all("all => all.forEach(each => { each.open = true; })")
         page.fill(f"#{name}", value)
     page.click("#run")
     until = time.monotonic() + scaled(60)
@@ -739,6 +747,8 @@ def test_a_choice_replaces_typed_text(pages: Path, chromium: Browser) -> None:
     with opened(chromium, pages, "plan.html") as visit:
         page = visit.page
         page.fill("#context", "512")
+        assert not page.locator("#find").is_visible()
+        page.get_by_text("More options").click()
         page.select_option("#find", "context")
         upload(page, "config.json", "{}")
         upload(page, "other.json", "{}")
@@ -765,7 +775,8 @@ def test_a_click_while_loading_is_queued(pages: Path, chromium: Browser) -> None
         page.fill("#gpus", "A40")
         page.click("#run")
         wait(page, "Answered")
-        assert "unknown GPU" in answer(page, gpus="zzz9")
+        assert answer(page, gpus="zzz9") == "zzz9: unknown GPU All GPUs"
+        assert "did you mean RTX3090 or RTX3090Ti? All GPUs" in answer(page, gpus="RTX3091")
         assert page.locator("#gpus").get_attribute("aria-invalid") == "true"
         assert page.locator("#status a").get_attribute("href") == "gpus/index.html"
         assert answer(page, gpus="A40").startswith("Answered")
@@ -790,12 +801,14 @@ def test_an_address_has_the_question_and_never_a_log(pages: Path, chromium: Brow
     with chrome.served(pages) as origin, chrome.opened(chromium, f"{origin}/plan.html") as visit:
         page = visit.page
         wait(page, "Ready")
+        assert not page.locator("#tp").is_visible()
         assert answer(page, model="Qwen/Qwen3-8B", gpus="RTX3090", tp="1", context="16k").startswith("Answered")
         document = shown_document(page)
         with chrome.opened(chromium, page.url) as again:
             wait(again.page, "Answered")
             assert shown_document(again.page) == document
             assert again.page.input_value("#context") == "16k"
+            assert again.page.locator("#tp").is_visible()
             assert again.troubles() == []
 
         page.goto(f"{origin}/check.html")

@@ -85,7 +85,7 @@ def test_queries_find_the_right_page_first(found: Page) -> None:
 
 @pytest.mark.slow
 def test_a_name_finds_its_page(found: Page) -> None:
-    """A model, a GPU, an option, a variable, a command, a page by its heading, Chinese words."""
+    """A model, a GPU, an option, a variable, a command, a page by its heading, an error line, Chinese words."""
     expected = {
         "Qwen/Qwen3-8B": "models/Qwen/Qwen3-8B.html",
         "h100": "gpus/H100-80GB.html",
@@ -93,6 +93,7 @@ def test_a_name_finds_its_page(found: Page) -> None:
         "VLLM_ATTENTION_BACKEND": "variables/group-a.html#variable-vllm-attention-backend",
         "vllm-runbooks leftovers": "commands/leftovers.html",
         "how to write a runbook": "writing-a-runbook.html",
+        "ValueError: No available memory for the cache blocks": "symptoms/kv.no_blocks.html",
         "多模态编码器显存不足": "symptoms/oom.multimodal_encoder.html",
     }
     for query, page in expected.items():

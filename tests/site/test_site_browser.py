@@ -239,7 +239,26 @@ def test_a_list_is_filtered(origin: str, browser: Browser) -> None:
         visit.page.goto(f"{origin}/symptoms/index.html")
         visit.page.fill(".filter input", "nccl")
         assert visit.page.locator("h2:visible").count() < 5
+        visit.page.fill(".filter input", "ValueError: No available memory for the cache blocks")
+        visit.page.get_by_text("Closest by message").wait_for()
+        shown = visit.page.eval_on_selector_all(
+            "article section li a", "all => all.filter(a => a.checkVisibility()).map(a => a.getAttribute('href'))"
+        )
+        assert "kv.no_blocks.html" in shown
+        assert len(shown) <= 3
+        visit.page.fill(".filter input", "qqqqzzzz")
+        visit.page.get_by_role("button", name="Search all pages for this").click()
+        assert visit.page.input_value("#search-text") == "qqqqzzzz"
         assert visit.troubles() == []
+
+
+@pytest.mark.parametrize(("page", "name"), [("models/Qwen/Qwen3-8B.html", "Models"), ("gpus/RTX3090.html", "GPUs")])
+def test_breadcrumbs_have_the_list_above(origin: str, browser: Browser, page: str, name: str) -> None:
+    """A model's page leads to all models, a GPU's to all GPUs."""
+    with opened(browser, f"{origin}/{page}") as visit:
+        assert visit.page.locator(".bd-breadcrumbs li a").all_inner_texts()[1:] == [name]
+        visit.page.locator(".bd-breadcrumbs").get_by_text(name).click()
+        assert visit.page.locator("h1").inner_text().startswith(name)
 
 
 def test_a_command_is_copied(origin: str, browser: Browser) -> None:

@@ -475,6 +475,10 @@ def _listed(names: Iterable[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+ALL_GPUS = "`vllm-runbooks catalog list --gpus` lists all names"
+"""End of the message about an unknown GPU."""
+
+
 def is_by_name(spec: str) -> bool:
     """Whether a request names its GPUs by name only, not by a snapshot's file or as this host's."""
     names = (item.partition("@")[0].strip() for item in spec.split(","))
@@ -535,8 +539,8 @@ class Specs:
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
-        hint = f"the nearest are {_listed(names)}" if names else "known GPUs are listed in the catalog's gpus.yaml"
-        raise InputError(f"{text or 'an empty name'}: unknown GPU; {hint}")
+        near_names = f" did you mean {_listed(names)}?" if names else ""
+        raise InputError(f"{text or 'an empty name'}: unknown GPU;{near_names} {ALL_GPUS}")
 
     def _family(self, name: str) -> list[Gpu]:
         exact = self._exact.get(name_key(name))

@@ -289,7 +289,7 @@ def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None
 def corrected(body: str, before: Sequence[Issue], rest: Linted, pages: str = "") -> RenderedView:
     """A corrected text below the number of its fixes and the errors and warnings that remain."""
     head, left, text = fixed_text(before, rest.issues, rest.lang), wrong(rest.issues), script(body)
-    html = f"<p{_tongue(rest)}>{escape(head)}</p>{rows_of(left, _tongue(rest), pages)}{text.html}"
+    html = f"<p{_tongue(rest)}>{escape(head)}</p>{rows_of(left, rest.lang, pages)}{text.html}"
     return RenderedView(f"{head}\n{text.plain}", html)
 
 
@@ -412,21 +412,26 @@ def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
 def table(result: Linted | Migrated, pages: str = "") -> RenderedView:
     """Issues as a table; `pages` is the folder of the rules' pages, to which their names are links."""
     summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
-    return RenderedView(text(result, "line"), summary + rows_of(result.issues, _tongue(result), pages))
+    return RenderedView(text(result, "line"), summary + rows_of(result.issues, result.lang, pages))
 
 
 def _tongue(result: Linted | Migrated) -> str:
-    return "" if result.lang is None else f' lang="{LANGUAGES[result.lang].tag}"'
+    return _language(result.lang)
 
 
-def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
+def _language(lang: str | None) -> str:
+    return "" if lang is None else f' lang="{LANGUAGES[lang].tag}"'
+
+
+def rows_of(issues: Sequence[Issue], lang: str | None = None, pages: str = "") -> str:
     """Issues as an HTML table, the gravest first; empty without issues.
 
     Args:
         issues: The issues.
-        tongue: Attribute with the language of the messages.
+        lang: Language of the messages.
         pages: Folder of the rules' pages, to which their names are links; empty if there is none.
     """
+    say, tongue = Wording(lang), _language(lang)
 
     def said(issue: Issue) -> str:
         return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
@@ -445,11 +450,11 @@ def rows_of(issues: Sequence[Issue], tongue: str = "", pages: str = "") -> str:
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
         f"<br>{named(issue)}</td>"
-        f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
+        f'<td style="text-align:left">{say("yes") if issue.fix else ""}</td></tr>'
         for issue, others in merged(ordered)
     )
-    names = ("issue", "fixable")
-    head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
+    names = (say("issue"), say("fixable"))
+    head = f"<th>{say('place')}</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
     return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
 
 
@@ -535,7 +540,7 @@ def migration(moved: Migrated) -> RenderedView:
     )
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these launches changed.</p>"
     issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
-    html = f"<p>{escape(summary)}</p>{rows_of(rest, _tongue(moved))}{defaults}"
+    html = f"<p>{escape(summary)}</p>{rows_of(rest, moved.lang)}{defaults}"
     return RenderedView("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
 
 

@@ -27,13 +27,13 @@ def summarize(linted: Linted, name: str) -> Summary:
     say = Wording(linted.lang)
     problems = sorted(issues.wrong(linted.issues), key=lambda issue: issue.severity is not IssueSeverity.ERROR)
     tone = Tone.GOOD if linted.deployments else Tone.WARN
-    state, sentence, gravest = "NO PROBLEMS", "", list[Issue]()
+    state, sentence, gravest = say("NO PROBLEMS"), "", list[Issue]()
     if problems:
         tone = _MARKS[problems[0].severity][1]
         gravest = [issue for issue in problems if issue.severity is problems[0].severity]
         state = issues.counted(gravest, linted.lang).upper()
     elif not linted.deployments:
-        state, sentence = "NO LAUNCH", say("No vLLM launch found; nothing was checked.")
+        state, sentence = say("NO LAUNCH"), say("No vLLM launch found; nothing was checked.")
     else:
         sentence = f"{say('No problems found')}{say('.')}"
     rest = [issue for issue in linted.issues if issue not in gravest]
@@ -41,7 +41,7 @@ def summarize(linted: Linted, name: str) -> Summary:
     launches = say("{count} launch" if count == 1 else "{count} launches", count=count)
     others = [issues.counted(rest, linted.lang)] if rest else []
     about = (name, issues.release(linted), *([launches] if count else []), *others)
-    statements = tuple(map(_statement, problems[:_MOST_STATEMENTS]))
+    statements = tuple(_statement(problem, say) for problem in problems[:_MOST_STATEMENTS])
     return Summary(state, tone, about, sentence, statements, _fix(linted) if problems else None)
 
 
@@ -50,12 +50,13 @@ def summary(linted: Linted, name: str) -> RenderedView:
     return rendered(summarize(linted, name))
 
 
-def page_summary(linted: Linted, name: str) -> RenderedView:
-    """The summary as a card above the findings and the corrected text."""
-    record = summarize(linted, name)
+def page_summary(linted: Linted, name: str, pages: str) -> RenderedView:
+    """The summary as a card above the findings and the corrected text; `pages` is the folder of the rules' pages."""
+    say, record = Wording(linted.lang), summarize(linted, name)
     worst = min((issue.severity for issue in linted.issues), key=list(IssueSeverity).index, default=None)
-    sentence = _EFFECTS.get(worst, record.sentence) if worst is not None else record.sentence
-    return rendered(replace(record, sentence=sentence, fix=None))
+    sentence = say(_EFFECTS[worst]) if worst in _EFFECTS else record.sentence
+    statements = tuple(replace(statement, page=f"{pages}{statement.id}.html") for statement in record.statements)
+    return rendered(replace(record, sentence=sentence, statements=statements, fix=None), say.__call__)
 
 
 _EFFECTS = {
@@ -64,7 +65,7 @@ _EFFECTS = {
 }
 
 
-def _statement(issue: Issue) -> Statement:
+def _statement(issue: Issue, say: Wording) -> Statement:
     sign, tone = _MARKS[issue.severity]
     first, *notes = issues.sentences(issue)
     return Statement(
@@ -72,7 +73,7 @@ def _statement(issue: Issue) -> Statement:
         first,
         tone,
         id=issue.rule,
-        place=f"line {issue.line}:{issue.column}",
+        place=say("line {number}", number=issues.location(issue)),
         quote=issue.source.text.strip() if issue.source is not None else issue.text,
         effect=" ".join(notes),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from itertools import pairwise
 
@@ -85,8 +86,9 @@ def _notes(health: Health) -> list[str]:
 
 
 def summary(health: Health, serving: Serving) -> RenderedView:
-    """State, cause and first fix."""
-    return rendered(summarize(health, serving))
+    """State, cause and first fix; the times under load if there are no problems, else they are evidence below."""
+    record = summarize(health, serving)
+    return rendered(replace(record, table=None) if record.statements else record)
 
 
 def checks(health: Health) -> RenderedView:

@@ -7,6 +7,7 @@ are shown, one below the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.languages import LANGUAGES
 from vllm_runbooks.catalog.records import Rule, Symptom
-from vllm_runbooks.site.myst import assembled, last_verified, prose, raw, sentence
+from vllm_runbooks.site.myst import assembled, code, last_verified, named, prose, raw, sentence
 
 SCRIPT = "language.js"
 """Script of a page, in docs/_static."""
@@ -30,8 +31,8 @@ class PageTexts(NamedTuple):
     diagnosis: str
     """Note on the diagnosis and check pages in the browser: which of their texts are English."""
     check: str
-    headings: Mapping[str, str]
-    """Headings of a symptom's and a rule's page, as Markdown."""
+    words: Mapping[str, str]
+    """Headings and other fixed words of a symptom's and a rule's page, as Markdown."""
 
 
 TEXTS = {
@@ -40,7 +41,7 @@ TEXTS = {
         partly="标题、原因和解决办法为中文；日志和示例为英文。",
         diagnosis="诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。",
         check="问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。",
-        headings={
+        words={
             "Meaning": "含义",
             "Do first": "首先",
             "How to verify": "如何确认",
@@ -58,6 +59,33 @@ TEXTS = {
             "Other examples": "其他示例",
             "What `--fix` does": "`--fix` 的作用",
             "Left alone": "不作提示的情况",
+            "Fix": "解决办法",
+            "Cost": "代价",
+            "e.g.": "例如",
+            "Fix of the first example:": "第一个示例的修复：",
+            "Diagnose my log": "诊断我的日志",
+            "The diagnosis checks whether": "诊断会检查：",
+            "These lines look similar and are something else.": "这些行看起来相似，但属于别的问题。",
+            "These look similar and are not reported.": "这些情况看起来相似，但不会提示。",
+            "Text in ⟨angle brackets⟩ is filled in from the finding; a sentence with an unknown value is omitted.": (
+                "⟨尖括号⟩中的文字由具体情况填入；缺少某个值的句子会省略。"
+            ),
+            "Look for": "请查找",
+            ", in": "，位置：",
+            "Lower {0} by {1}": "把 {0} 降低 {1}",
+            "Lower {0} to {1}": "把 {0} 降到 {1}",
+            "Raise {0} to {1}": "把 {0} 提高到 {1}",
+            "Raise {0} to at least {1}": "把 {0} 至少提高到 {1}",
+            "Set {0} to {1}, rounded down": "把 {0} 设为 {1}，向下取整",
+            "Set {0}": "设置 {0}",
+            "Remove {0}": "移除 {0}",
+            "It reports that something else failed; it is the answer only if the log does not contain the cause.": (
+                "它只报告别处发生的失败；仅当日志中没有原因时，才以它作答。"
+            ),
+            "It follows from another failure; it is the answer only if the log does not contain the cause.": (
+                "它是另一个失败的后果；仅当日志中没有原因时，才以它作答。"
+            ),
+            "It is harmless and never an answer.": "它无害，从不作为答案。",
         },
     )
 }
@@ -140,7 +168,7 @@ def title_lines(record: Symptom | Rule) -> str:
 
 def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequence[str]]], note: str = "") -> str:
     """The page of a symptom or a rule: title, badges, switch, note, sections by English heading, date."""
-    say = _heading(record)
+    say = words(record)
     return assembled(
         [f"({record.id})=\n# {prose(record.title)}", raw(buttons()), badges, title_lines(record), note],
         [(say(title), parts) for title, parts in sections],
@@ -148,19 +176,35 @@ def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequ
     )
 
 
-def _heading(record: Symptom | Rule) -> Callable[[str], str]:
-    """Return a function that renders a fixed heading with its translations."""
+def words(record: Symptom | Rule) -> Callable[[str], str]:
+    """Return a function that renders fixed words, as a heading, with their translations."""
     translated = titles(record)
 
-    def say(words: str) -> str:
-        headings = {lang: TEXTS[lang].headings[words] for lang in translated if words in TEXTS[lang].headings}
-        if not headings:
-            return words
-        classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in headings)])
+    def say(english: str) -> str:
+        by_lang = {lang: TEXTS[lang].words[english] for lang in translated if english in TEXTS[lang].words}
+        if not by_lang:
+            return english
+        classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in by_lang)])
         others = (
-            f'<span lang="{LANGUAGES[lang].tag}" class="told told-{lang}">{heading}</span>'
-            for lang, heading in headings.items()
+            f'<span lang="{LANGUAGES[lang].tag}" class="told told-{lang}">{text}</span>'
+            for lang, text in by_lang.items()
         )
-        return f'<span lang="en" class="told {classes}">{words}</span>{"".join(others)}'
+        return f'<span lang="en" class="told {classes}">{english}</span>{"".join(others)}'
 
     return say
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """A text of `sayer` with an example's value after each placeholder, introduced in the language around it."""
+    pieces = []
+    for piece in _LANGUAGE_SPAN.split(text):
+        lang = next((lang for lang in LANGUAGES if piece.startswith(f'<span lang="{LANGUAGES[lang].tag}"')), None)
+        for name, value in values.items():
+            place = code(named(f"{{{name}}}"))
+            example = f"(e.g. {code(value)})" if lang is None else f"（{TEXTS[lang].words['e.g.']} {code(value)}）"
+            piece = piece.replace(place, f"{place} {example}")  # noqa: PLW2901 - a piece with its values
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+_LANGUAGE_SPAN = re.compile(r'(?=<span lang=")')

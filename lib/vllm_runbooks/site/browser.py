@@ -318,14 +318,12 @@ def _tag(lang: str | None) -> str | None:
 def _of_log(answer: Answer, evidence: Evidence, gpus: str, *, has_command: bool) -> list[tuple[str, str]]:
     """Parts of a diagnosis, without those that only report that there is nothing to show."""
     say = Wording(answer.lang)
-    # The summary is in English: in another language the cause comes first.
-    if answer.lang:
-        parts: list[tuple[str, RenderedView]] = [(say("Answer"), render_answers.cause(answer))]
-    else:
-        inputs = {key: label for key, label in _FIELDS.items() if key != "command" or not has_command}
-        card = render_answers.summary(answer, gpus=gpus, inputs=inputs)
-        parts = [("Answer", card), *([("Why", render_answers.explanation(answer))] if answer.root_cause else [])]
+    inputs = {key: say(label) for key, label in _FIELDS.items() if key != "command" or not has_command}
+    parts: list[tuple[str, RenderedView]] = [
+        (say("Answer"), render_answers.summary(answer, gpus=gpus, inputs=inputs)),
+    ]
     if answer.root_cause is not None:
+        parts.append((say("Why"), render_answers.explanation(answer)))
         parts.append((say("For and against"), render_answers.checks(answer)))
     parts.append((say("Fixes"), render_answers.remedies(answer)))
     if answer.root_cause is not None and any(name.startswith("tried") for name in answer.root_cause.captures):
@@ -381,9 +379,9 @@ def lint(
     hidden = _lint.hidden(text, knowledge, request)
     mended = _lint.mended(text, knowledge, request)
     shown = _with_release_field(linted)
-    # The summary is in English.
-    parts = [] if tongue else [("Answer", lint_summaries.page_summary(shown, name or "your text"))]
-    if linted.issues or tongue:
+    card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES)
+    parts = [(say("Answer"), card)]
+    if linted.issues:
         parts.append((say("Findings"), render_issues.table(shown, _RULE_PAGES)))
     if linted.fixed not in (None, hidden):
         rest = _lint.lint(mended, knowledge, request)

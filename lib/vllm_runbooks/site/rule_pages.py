@@ -63,9 +63,10 @@ def rule_page(
     rule: Rule, *, linked: Collection[str] = (), links: Links | None = None, tell: Teller | None = None
 ) -> str:
     """The page of one rule; the rules whose ids are `linked` have one as well."""
+    fixed = bilingual.words(rule)
     say = bilingual.sayer(rule, {name for name in linked if name != rule.id})
     hole = (
-        ["Text in ⟨angle brackets⟩ is filled in from the finding; a sentence with an unknown value is omitted."]
+        [fixed("Text in ⟨angle brackets⟩ is filled in from the finding; a sentence with an unknown value is omitted.")]
         if any("{" in text for text in rule.message)
         else []
     )
@@ -77,7 +78,7 @@ def rule_page(
         ("Why", [say(rule.why)]),
         ("What `--fix` does", [say(mends)]),
         ("Other examples", [part for example in examples[1:] for part in example]),
-        ("Left alone", ["These look similar and are not reported.", *near] if near else []),
+        ("Left alone", [fixed("These look similar and are not reported."), *near] if near else []),
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("What it says", [listed(say(text) for text in rule.message), *hole]),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),

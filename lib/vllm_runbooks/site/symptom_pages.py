@@ -44,11 +44,11 @@ _ROLE_MEANINGS = {
     Role.BENIGN: "It is harmless and never an answer.",
 }
 _STEPS = {
-    "lower_by": "Lower {} by {}",
-    "lower_to": "Lower {} to {}",
-    "raise_to": "Raise {} to {}",
-    "at_least": "Raise {} to at least {}",
-    "share": "Set {} to {}, rounded down",
+    "lower_by": "Lower {0} by {1}",
+    "lower_to": "Lower {0} to {1}",
+    "raise_to": "Raise {0} to {1}",
+    "at_least": "Raise {0} to at least {1}",
+    "share": "Set {0} to {1}, rounded down",
 }
 _PREFIX = re.compile(
     r"^(?:\([^()]{1,60}\) {1,4})?"
@@ -92,51 +92,50 @@ def symptom_page(
         diagnosis: That of its first example.
     """
     card = diagnosis.card
+    fixed = bilingual.words(symptom)
     say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     first, others = (examples[:2], examples[2:]) if card else ([], examples)
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
     ways = [
-        ("\n\n".join([say(r.title), *(_edit(e) for e in r.edits)]), say(sentence(r.cost))) for r in symptom.remedies
+        ("\n\n".join([say(r.title), *(_edit(e, fixed) for e in r.edits)]), say(sentence(r.cost)))
+        for r in symptom.remedies
     ]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
     sections = [
-        ("Do first", [_do_first(symptom, say), *_fix(diagnosis.fix)]),
+        ("Do first", [_do_first(symptom, say), *_fix(diagnosis.fix, fixed)]),
         ("Meaning", [say(symptom.cause)]),
         ("Example", [raw(card), *first] if card else []),
-        ("Fixes", [table(["Fix", "Cost"], ways, "60 40")] if ways else []),
+        ("Fixes", [table([fixed("Fix"), fixed("Cost")], ways, "60 40")] if ways else []),
         (
             "How to verify",
-            [say(symptom.confirm), *(["The diagnosis checks whether", listed(holds)] if holds else [])],
+            [say(symptom.confirm), *([fixed("The diagnosis checks whether"), listed(holds)] if holds else [])],
         ),
         ("Ruled out if", [say(symptom.refute)]),
-        ("Where to look", [f"Look for {say(look.what)}, in {say(look.where)}."] if look else []),
+        ("Where to look", [f"{fixed('Look for')} {say(look.what)}{fixed(', in')} {say(look.where)}."] if look else []),
         ("Runbook", [listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
         ("Other examples" if card else "Examples in logs", others),
-        ("Similar lines", ["These lines look similar and are something else.", *near] if near else []),
+        ("Similar lines", [fixed("These lines look similar and are something else."), *near] if near else []),
         ("References", [listed(reference(text) for text in symptom.references)] if symptom.references else []),
     ]
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
     badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
-    link = f'<a class="action" href="../diagnose.html#symptom={quote(symptom.id)}">Diagnose my log</a>'
-    note = "\n\n".join(filter(None, (raw(link), _ROLE_MEANINGS.get(symptom.role, ""))))
+    link = f'<a class="action" href="../diagnose.html#symptom={quote(symptom.id)}">{fixed("Diagnose my log")}</a>'
+    note = "\n\n".join(filter(None, (raw(link), fixed(_ROLE_MEANINGS.get(symptom.role, "")))))
     return front(_page_title(symptom), _description(symptom)) + bilingual.page(symptom, badges, sections, note)
 
 
 def _do_first(symptom: Symptom, say: Callable[[str], str]) -> str:
     """The first action, with the first example's value next to each placeholder."""
-    text = say(symptom.do_first)
-    for name, value in next((example.captures for example in symptom.examples), {}).items():
-        place = code(named(f"{{{name}}}"))
-        text = text.replace(place, f"{place} (e.g. {code(value)})")
-    return text
+    values = next((example.captures for example in symptom.examples), {})
+    return bilingual.with_values(say(symptom.do_first), values)
 
 
-def _fix(change: str) -> list[str]:
+def _fix(change: str, fixed: Callable[[str], str]) -> list[str]:
     """The first fix of the example, to copy unless it only removes options."""
-    lead = "Fix of the first example:"
+    lead = fixed("Fix of the first example:")
     if change.startswith("remove "):
         return [f"{lead} {prose(change)}"]
     return [lead, raw(command_html(change))] if change else []
@@ -189,16 +188,16 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most].rpartition(' ')[0] or text[:most]}…"
 
 
-def _edit(edit: Edit) -> str:
+def _edit(edit: Edit, fixed: Callable[[str], str]) -> str:
     """Description of a change of a deployment, as it is typed."""
     name = code(edit.name if edit.op == "env" else option_of(edit.name))
     if edit.op == "remove":
-        return f"Remove {name}"
+        return fixed("Remove {0}").format(name)
     if isinstance(edit.value, dict) and len(edit.value) == 1:
         step, amount = next(iter(edit.value.items()))
         if step in _STEPS:
-            return _STEPS[step].format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
-    return f"Set {code(named(option_text([edit])))}"
+            return fixed(_STEPS[step]).format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
+    return fixed("Set {0}").format(code(named(option_text([edit]))))
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
@@ -211,5 +210,5 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
     marks = {s.id: "" if s.severity is Severity.FATAL else f" {badge(s.severity.value)}" for s in symptoms}
     entries = {s.id: f"[{prose(s.title)}]({s.id}.md){marks[s.id]}" for s in symptoms}
-    field = filter_field("Filter by words of the title", "memory, NCCL, port")
+    field = filter_field("Filter by words of the title, or paste an error line", "memory, NCCL, port")
     return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"

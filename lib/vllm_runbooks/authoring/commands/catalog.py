@@ -101,21 +101,28 @@ def new(symptom: str, folder: Path) -> int:
 @catalog_options.CATALOG
 @given.FORMAT
 @click.option("--policies", "is_policies", is_flag=True, help="List the policies for `diagnose --policy`.")
-def list_(form: str, *, is_policies: bool) -> int:
-    """List the symptoms in the catalog, or its policies."""
+@click.option("--gpus", "is_gpus", is_flag=True, help="List the GPUs for `--gpus` of any command.")
+def list_(form: str, *, is_policies: bool, is_gpus: bool) -> int:
+    """List the symptoms in the catalog, its policies or its GPUs."""
     from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.catalog import specs
 
+    if is_policies and is_gpus:
+        raise click.UsageError("--policies and --gpus are separate lists; give one of them.")
     shelf = catalog.load_catalog()
     output.name_left_out(shelf.problems)
     rows: list[dict[str, Any]]
-    if is_policies:
+    if is_gpus:
+        gpus = specs.load().table.gpus
+        rows = [{"id": gpu.name, "title": f"{gpu.memory_gib:g} GiB", "memory_gib": gpu.memory_gib} for gpu in gpus]
+    elif is_policies:
         policies = shelf.policies.values()
         rows = [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
     else:
         symptoms = shelf.symptoms.values()
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
     if form == "json":
-        key = "policies" if is_policies else "symptoms"
+        key = "gpus" if is_gpus else "policies" if is_policies else "symptoms"
         output.write_json(json.dumps({"schema": SCHEMA, key: rows}, ensure_ascii=False, indent=2))
         return 0
     width = max((len(row["id"]) for row in rows), default=0)

@@ -85,9 +85,12 @@ def html_table(
     *,
     numeric: Iterable[int] = (),
     below: Sequence[str] = (),
+    is_indented: bool = False,
     widest: str = "52em",
 ) -> str:
+    """A table; `below` has a remark under each row, from the second column on if `is_indented`."""
     right = frozenset(numeric)
+    indent, span = ("<td></td>", len(head) - 1) if is_indented else ("", len(head))
     styles = [
         f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
         for n in range(len(head))
@@ -98,7 +101,7 @@ def html_table(
         lines.append(tag("tr", "".join(tag("td", c, s) for c, s in zip(row, styles, strict=True))))
         if number < len(below) and below[number]:
             faint = "padding:0 14px 6px 0;text-align:left;opacity:.72;font-size:13px"
-            lines.append(f'<tr><td colspan="{len(head)}" style="{faint}">{escape(below[number])}</td></tr>')
+            lines.append(f'<tr>{indent}<td colspan="{span}" style="{faint}">{escape(below[number])}</td></tr>')
     whole = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
     return tag("table", whole, f"border-collapse:collapse;font-size:14px;max-width:{widest}")
 

@@ -59,6 +59,8 @@ class Statement:
     """Consequence."""
     action: str = ""
     """Action; empty if the fix describes it."""
+    page: str = ""
+    """Address of the page about the id."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class SummaryTable:
     numeric: frozenset[int] = frozenset()
     """Columns of numbers."""
     note: str = ""
+    is_last_below: bool = False
+    """Whether the last column is below each row in HTML: a phone has no space for another column of text."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView
@@ -34,12 +35,12 @@ _MOST_QUOTED = 240
 _FLAG = re.compile(r"(?<!\S)--?[a-zA-Z][\w.-]*")
 
 
-def rendered(summary: Summary) -> RenderedView:
-    """The summary for a terminal and for a page."""
-    return RenderedView(plain(summary_view(summary)), summary_html(summary))
+def rendered(summary: Summary, say: Callable[[str], str] = str) -> RenderedView:
+    """The summary for a terminal and for a page; `say` translates the fixed words."""
+    return RenderedView(plain(summary_view(summary)), summary_html(summary, say))
 
 
-def summary_html(summary: Summary) -> str:
+def summary_html(summary: Summary, say: Callable[[str], str] = str) -> str:
     """The summary as an HTML card, without scripts; text of a log is escaped."""
     tone = GROUNDS.get(summary.tone, GREY)
     first, *rest = [escape(part) for part in summary.about] or [""]
@@ -47,14 +48,18 @@ def summary_html(summary: Summary) -> str:
     parts = [tag("div", f"{badge(summary.state, tone)} {about}", "overflow-wrap:anywhere")]
     if summary.sentence:
         parts.append(tag("div", prose(summary.sentence), "margin-top:6px"))
-    parts += map(_statement, summary.statements)
+    parts += [_statement(statement, say) for statement in summary.statements]
     if summary.table is not None:
         table = summary.table
-        parts.append(tag("div", html_table(table.head, cells(table.rows), numeric=table.numeric), "margin-top:8px"))
+        end = -1 if table.is_last_below else None
+        below = [row[-1] for row in table.rows] if table.is_last_below else []
+        rows_html = cells([row[:end] for row in table.rows])
+        shown = html_table(table.head[:end], rows_html, numeric=table.numeric, below=below, is_indented=True)
+        parts.append(tag("div", shown, "margin-top:8px"))
         parts += [tag("div", escape(table.note), _FAINT)] if table.note else []
     rows = [_step(step) for step in summary.steps if step.is_first]
     if summary.fix is not None:
-        rows.append(_row(summary.fix_name, _fix(summary.fix, summary.memory)))
+        rows.append(_row(summary.fix_name, _fix(summary.fix, summary.memory, say)))
     rows += [_step(step) for step in summary.steps if not step.is_first]
     if rows:
         parts.append(
@@ -87,7 +92,7 @@ def folded(name: str, html: str) -> str:
     return f'<details style="margin-top:4px"><summary>{escape(name)}</summary>{html}</details>'
 
 
-def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
+def memory_bars(memory: tuple[NamedMemory, ...], say: Callable[[str], str] = str) -> str:
     """Memory of one GPU as a bar for each name, on a common scale.
 
     The part beyond the GPU's end is red.
@@ -100,7 +105,7 @@ def memory_bars(memory: tuple[NamedMemory, ...]) -> str:
         + _bar(named, (NARROW - 2) / longest)
         for named in memory
     ]
-    legend = " ".join(f"{swatch(part)} {escape(part_name(part))}" for part in ("used", "kv_cache"))
+    legend = " ".join(f"{swatch(part)} {escape(say(part_name(part)))}" for part in ("used", "kv_cache"))
     return "".join([*rows, tag("div", legend, _FAINT)])
 
 
@@ -119,45 +124,48 @@ def _bar(named: NamedMemory, scale: float) -> str:
     return drawing.narrow(shapes, drawing.BAR + 4, f"{named.name}: {named.text}")
 
 
-def _statement(statement: Statement) -> str:
+def _statement(statement: Statement, say: Callable[[str], str]) -> str:
     tone = GROUNDS.get(statement.tone, AMBER)
     sign = coloured(statement.sign, tone, "font-weight:600")
-    label = "  ".join(filter(None, (statement.certainty, statement.id)))
+    # A link in faint text would have too little contrast.
+    label = "  ".join(filter(None, (statement.certainty, "" if statement.page else statement.id)))
     parts = [f"{sign} <b>{prose(statement.text)}</b> {tag('span', escape(label), _FAINT) if label else ''}"]
+    if statement.page:
+        parts.append(f' <a href="{escape(statement.page)}" style="font-size:13px">{escape(statement.id)}</a>')
     if statement.quote:
         parts.append(quoted(statement.place, cut(statement.quote, _MOST_QUOTED), tone))
     elif statement.place:
         parts.append(tag("div", escape(statement.place), _FAINT))
     rows = "".join(
-        _row(name, prose(text)) for name, text in (("So", statement.effect), ("Do", statement.action)) if text
+        _row(say(name), prose(text)) for name, text in (("So", statement.effect), ("Do", statement.action)) if text
     )
     if rows:
         parts.append(tag("table", tag("tbody", rows), "border-collapse:collapse"))
     return tag("div", "".join(parts), "margin-top:10px")
 
 
-def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...]) -> str:
+def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...], say: Callable[[str], str]) -> str:
     parts = []
     if fix.change:
         parts.append(command_html(fix.change) if fix.is_command else prose(fix.change))
     if fix.cost:
         parts.append(tag("div", prose(fix.cost)))
     if fix.checks:
-        parts.append(tag("div", " · ".join(map(_check, fix.checks)), "font-size:13px"))
+        parts.append(tag("div", " · ".join(_check(check, say) for check in fix.checks), "font-size:13px"))
     if fix.note:
         parts.append(tag("div", prose(fix.note), _FAINT))
     if memory:
-        parts.append(tag("div", memory_bars(memory), "margin-top:6px"))
+        parts.append(tag("div", memory_bars(memory, say), "margin-top:6px"))
     if fix.command:
         command = command_html(fix.command.rstrip("\n"))
-        parts.append(folded("The whole command", command) if fix.change else command)
+        parts.append(folded(say("The whole command"), command) if fix.change else command)
     return "".join(parts)
 
 
-def _check(check: tuple[str, str]) -> str:
+def _check(check: tuple[str, str], say: Callable[[str], str]) -> str:
     name, sign = check
     word, colour = _CHECK_WORDS[sign]
-    return f"{escape(name)} {coloured(f'{sign} {word}', colour)}"
+    return f"{escape(name)} {coloured(f'{sign} {say(word)}', colour)}"
 
 
 def _step(step: Step) -> str:

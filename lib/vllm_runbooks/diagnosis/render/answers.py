@@ -49,7 +49,7 @@ def summary(answer: Answer, *, gpus: str = "", runbook: str = "", inputs: Mappin
         runbook: The current runbook.
         inputs: Names of the inputs that the user can add.
     """
-    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook, inputs=inputs))
+    card = rendered(summary_record(answer, gpus=gpus, runbook=runbook, inputs=inputs), Wording(answer.lang).__call__)
     return _in_its_language(answer, card.plain, card.html)
 
 
@@ -219,7 +219,8 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
     blocks: list[TextBlock] = []
     for number, remedy in enumerate(remedies, 1):
         blocks.append(SentenceLines(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
-        blocks += [Line("       " + styled(answer_words.change(e, say), Tone.COMMAND)) for e in remedy.edits]
+        if remedy.edits:
+            blocks.append(Line("       " + styled(option_text(remedy.edits, say), Tone.COMMAND)))
         blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
@@ -376,7 +377,7 @@ def way_out(number: int, remedy: Remedy, lang: str | None = None) -> RenderedVie
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     """A fix with its changes and cost, and its command folded."""
-    changes = command_html(option_text(remedy.edits)) if remedy.edits else ""
+    changes = command_html(option_text(remedy.edits, say)) if remedy.edits else ""
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
         + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")

@@ -240,12 +240,13 @@ def _share(pack: str, say: Wording) -> Iterator[Step]:
         yield Step(say("Share"), say("without secrets"), pack)
 
 
-def option_text(edits: Sequence[Edit]) -> str:
+def option_text(edits: Sequence[Edit], say: Wording = Wording()) -> str:  # noqa: B008 - immutable
     """Edits as words of a command line: options to set, variables, and removals."""
     options = [as_option(edit.name, edit.value) for edit in edits if edit.op == "set"]
     variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env"]
     removed = ", ".join(option_of(edit.name) for edit in edits if edit.op == "remove")
-    without = f"remove {removed}" if removed and not options else f"(remove {removed})" if removed else ""
+    removal = say("remove {names}", names=removed) if removed else ""
+    without = f"({removal})" if removed and options else removal
     return " ".join([*variables, *options, *([without] if without else [])])
 
 
@@ -277,7 +278,7 @@ def remedy_fix(
     clauses = first_clauses(remedy.cost, _MOST_COST).rstrip(".。")
     cost = "" if is_free else say("Cost: {cost}", cost=f"{clauses}{say('.')}")
     if not remedy.edits:
-        return SuggestedFix(sentence_of(remedy.title), cost, is_command=False)
+        return SuggestedFix(say("{title}.", title=sentence_of(remedy.title).rstrip(".")), cost, is_command=False)
     checks = remedy.checks
     marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
     note = ""
@@ -285,7 +286,7 @@ def remedy_fix(
         options = say(" and ").join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
         note = say("To check the fix and print the full command, add {options}.", options=options)
     command = remedy.command if has_command and remedy.command is not None else ""
-    return SuggestedFix(option_text(remedy.edits), cost, marks, note, command=command)
+    return SuggestedFix(option_text(remedy.edits, say), cost, marks, note, command=command)
 
 
 def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from vllm_runbooks.catalog.languages import Wording, joined
-from vllm_runbooks.core.records import Answer, Checks, Edit, Facts, Finding, LookIn, Outcome, Quote, RankFacts, Remedy
+from vllm_runbooks.core.records import Answer, Checks, Facts, Finding, LookIn, Outcome, Quote, RankFacts, Remedy
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, printed_gib
 
@@ -111,17 +110,6 @@ def judged_by(checks: Checks, say: Wording) -> str:
     unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
     sentences = [say("Validated: {who}.", who=passed)] if passed else []
     return joined([*sentences, *([say("Not validated: {who}.", who=unknown)] if unknown else [])])
-
-
-def change(edit: Edit, say: Wording) -> str:
-    """Description of a change of a deployment."""
-    name, value = edit.name, edit.value
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
-    if edit.op == "remove":
-        return say("remove option {name}", name=name)
-    if edit.op == "env":
-        return say("environment variable {name} = {value}", name=name, value=text)
-    return say("option {name} = {value}", name=name, value=text)
 
 
 def fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:

@@ -91,7 +91,7 @@ def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
 
 
 def _judged(answer: Headline) -> Styled:
-    return _begun(answer, _WORDS[answer.verdict])
+    return _begun(answer, _WORDS.get(answer.verdict, Tone.WARN))
 
 
 def _begun(answer: Headline, tone: Tone) -> Styled:

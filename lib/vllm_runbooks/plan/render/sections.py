@@ -76,15 +76,29 @@ def asked(request: PlanningRequest | str) -> RenderedView:
     return RenderedView(plain, html_table(["", ""], cells_html))
 
 
-def memory(plan: Plan | str) -> RenderedView:
-    """Memory of each GPU: answer, chart and figures, without the command."""
+def memory(plan: Plan | str, remedies: Sequence[PlanRemedy] = ()) -> RenderedView:
+    """Memory of each GPU: answer, chart and figures, without the command.
+
+    If `plan` is the reason for a missing one, it is the plan of the first of `remedies` that only shortens the context.
+    """
     if isinstance(plan, str):
-        return _unplanned(plan)
-    lead = plans.answer_view(plan_words.headline(plan), plan)
-    body = verdict(plan_words.headline(plan), plans.TONES[plan.fits]) + remark(plan_words.subject(plan))
+        change = summaries.shorter(remedies)
+        if change is None:
+            return _unplanned(plan)
+        plan = change.plan
+        answer, tone = _fits_at(change, plan_words.headline(plan).why)
+    else:
+        answer, tone = plan_words.headline(plan), plans.TONES[plan.fits]
+    lead = plans.answer_view(answer, plan)
+    body = verdict(answer, tone) + remark(plan_words.subject(plan))
     return RenderedView(
         styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body + plans.memory_html(plan)
     )
+
+
+def _fits_at(change: PlanRemedy, why: str) -> tuple[Headline, str]:
+    """The headline of a model that fits with a shorter context, amber as in the summary."""
+    return Headline(f"fits at {change.context:,} with {summaries.changed_layout(change)}", why), plans.TONES[None]
 
 
 def conclusion(plan: Plan | str) -> StepText | None:
@@ -133,8 +147,10 @@ def choice(layouts: Layouts | str) -> StepText | None:
     if not ranked:
         return StepText(sentence_of(plan_words.layouts_headline(layouts).why))
     if layouts.fits is False:
+        full = plan_words.option(ranked[0], "max_model_len")
+        length = f" {full:,} tokens" if isinstance(full, int) else ""
         return StepText(
-            f"None of {count_of(len(ranked), 'valid layout')} fits. Closest: {summaries.sentence(ranked[0])}"
+            f"None of {count_of(len(ranked), 'valid layout')} fits{length}. Closest: {summaries.sentence(ranked[0])}"
         )
     listed, _ = plan_words.folded(ranked)
     first, others = listed[0], listed[1:2]
@@ -190,15 +206,20 @@ def expected_lines(checks: Mapping[str, Confirmation]) -> StepText | None:
     return StepText(fact, so, f"Look at {look.what}: {look.expected}.", shlex.join(look.words))
 
 
-def ranking(layouts: Layouts | str) -> RenderedView:
-    """Every layout with its reasons, the best first, and those that the release rejects."""
+def ranking(layouts: Layouts | str, remedies: Sequence[PlanRemedy] = ()) -> RenderedView:
+    """Every layout with its reasons, the best first, and those that the release rejects; `remedies` as for `memory`."""
     if isinstance(layouts, str):
         return _unplanned(layouts)
     legal = plan_words.legal(layouts)
-    lead = plans.answer_view(plan_words.layouts_headline(layouts), layouts)
+    answer, tone = plan_words.layouts_headline(layouts), plans.TONES[layouts.fits]
+    best = next(iter(legal), None)
+    if (change := summaries.shorter_context(best, remedies)) is not None:
+        length = plan_words.option(best, "max_model_len") if best is not None else None
+        answer, tone = _fits_at(change, f"not at {length:,}: {answer.why}")
+    lead = plans.answer_view(answer, layouts)
     blocks = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(layouts)]
     parts = [
-        verdict(plan_words.layouts_headline(layouts), plans.TONES[layouts.fits]),
+        verdict(answer, tone),
         remark(plan_words.subject(layouts)),
         plans.ranking_html(legal),
     ]

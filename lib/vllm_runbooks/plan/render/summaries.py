@@ -94,8 +94,9 @@ def summarize(
     explained = layout_of_first_change(answer, remedies) or best
     sentences.append(sentence(explained) if explained is not None else rejected)
     name, fix = _run(best, remedies)
-    shorter = _context_of(best) if is_shortened else _shorter_context(best, remedies)
-    state, tone = (f"FITS AT {shorter:,}", Tone.WARN) if shorter else (_STATES[answer.fits], _TONES[answer.fits])
+    change = shorter_context(best, remedies)
+    context = _context_of(best) if is_shortened else change.context if change is not None else None
+    state, tone = (f"FITS AT {context:,}", Tone.WARN) if context else (_STATES[answer.fits], _TONES[answer.fits])
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(
         state,
@@ -148,16 +149,21 @@ def _context_of(plan: Plan | None) -> int | None:
     return length if isinstance(length, int) and length > 0 else None
 
 
-def _shorter_context(best: Plan | None, remedies: Sequence[PlanRemedy]) -> int | None:
-    """The context with which a model fits whose default context does not; None if the user chose the context."""
+def shorter_context(best: Plan | None, remedies: Sequence[PlanRemedy]) -> PlanRemedy | None:
+    """A shorter context with which a model fits, unlike its default context; None if the user chose the context."""
     if best is None or best.fits is not False or "max_model_len" not in best.options:
         return None
+    return shorter(remedies)
+
+
+def shorter(remedies: Sequence[PlanRemedy]) -> PlanRemedy | None:
+    """The first change that only shortens the context."""
     fitting = (
-        remedy.context
+        remedy
         for remedy in remedies
         if remedy.plan.fits and set(remedy.changes) == {"max_model_len"} and not (remedy.checkpoint or remedy.gpus)
     )
-    return next((context for context in fitting if context >= SHORTEST_CONTEXT), None)
+    return next((remedy for remedy in fitting if remedy.context >= SHORTEST_CONTEXT), None)
 
 
 # ---- the answer as text
@@ -166,7 +172,7 @@ def _shorter_context(best: Plan | None, remedies: Sequence[PlanRemedy]) -> int |
 def layout_of_first_change(answer: Plan | Layouts, remedies: Sequence[PlanRemedy]) -> Plan | None:
     """Plan that the first change applies to, whose layout may differ from the best plan's."""
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
-    name = _layout_of(remedies[0]) if remedies else ""
+    name = changed_layout(remedies[0]) if remedies else ""
     return next((plan for plan in plans if layout_text(plan) == name), None)
 
 
@@ -371,10 +377,11 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
         rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
     length = f"{tokens:,}" if tokens % 1024 else f"{tokens // 1024}K"
     head = ("", "Fits with", "context", f"concurrent at {length}", "cost")
-    return SummaryTable(head, tuple(rows), frozenset((2, 3)))
+    return SummaryTable(head, tuple(rows), frozenset((2, 3)), is_last_below=True)
 
 
-def _layout_of(remedy: PlanRemedy) -> str:
+def changed_layout(remedy: PlanRemedy) -> str:
+    """The layout of a change."""
     ranks: Ranks = remedy.budget.settings.ranks
     return _sizes_text(ranks.tensor, ranks.pipeline, ranks.data, remedy.copies)
 
@@ -382,7 +389,7 @@ def _layout_of(remedy: PlanRemedy) -> str:
 def _change_text(remedy: PlanRemedy, *, has_several: bool) -> str:
     parts = [f"{remedy.gpus} GPUs"] if remedy.gpus is not None else []
     parts += [short_model_name(remedy.checkpoint)] if remedy.checkpoint else []
-    parts += [_layout_of(remedy)] if has_several or remedy.gpus is not None else []
+    parts += [changed_layout(remedy)] if has_several or remedy.gpus is not None else []
     return ", ".join([*parts, *(_option_text(name, value) for name, value in remedy.changes.items())])
 
 
