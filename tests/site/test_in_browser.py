@@ -1027,6 +1027,9 @@ def test_the_header_covers_nothing(pages: Path, chromium: Browser) -> None:
                 assert visit.page.evaluate(_UNDER, name), (name, width)
 
 
+_REMARKS = """() => [...document.querySelectorAll('.wide:has(td[colspan])')]
+  .filter(wide => wide.scrollWidth > wide.clientWidth).map(wide => wide.innerText.slice(0, 40))"""
+"""Tables with remarks below their rows that are wider than the page."""
 _LONGEST = "case=autoglm-3090-video-oom"
 
 
@@ -1053,6 +1056,7 @@ def test_the_pages_are_accessible(
 
             assert chrome.axe(visit.page) == []
             assert chrome.misfits(visit.page) == []
+            assert visit.page.evaluate(_REMARKS) == []
             assert visit.troubles() == []
 
 
