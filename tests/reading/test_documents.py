@@ -547,7 +547,7 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
         ("docker exec -it c bash -lc 'vllm serve org/m'", ("serve", "org/m", True)),
         ("vllm bench latency --model m", ("bench latency", "--model m", True)),
         ("kubectl run v --image=vllm/vllm-openai:v0.9.0 -- --model m", ("image", "--model m", True)),
-        ("docker run $OPTIONS $IMAGE --model m --max-model-len 8", None),
+        ("docker run $OPTIONS $IMAGE --model m --max-model-len 8", ("image", "--model m --max-model-len 8", False)),
         ("echo vllm serve org/m", None),
         ("pip install vllm", None),
         ("vllm bench serve --model m", None),

@@ -263,8 +263,10 @@ class _OptionRules:
 
     @cached_property
     def covered(self) -> frozenset[int]:
-        """Indices of the values of options that other releases or programs have."""
-        spans = (range(index, self._end(index, facts.takes)) for index, facts in self.facts_by_word.items())
+        """Indices of the values of unknown options, and of those that other releases or programs have."""
+        takes = {problem.option_word: 1 for problem in self.parsed.problems if problem.kind == "unknown"}
+        takes |= {index: facts.takes for index, facts in self.facts_by_word.items()}
+        spans = (range(index, self._end(index, size)) for index, size in takes.items() if index is not None)
         return frozenset(chain.from_iterable(spans))
 
     @cached_property

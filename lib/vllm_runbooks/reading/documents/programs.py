@@ -427,8 +427,25 @@ class _Command:
         if launcher.how == "exec":
             self._read_inside(self.words[launcher.begin :])
             return
-        readers = {"kubectl": self._read_kubectl, "sandbox": self._read_sandbox, "run": self._read_run}
-        readers[launcher.how](launcher.begin)
+        readers = {
+            "kubectl": self._read_kubectl,
+            "sandbox": self._read_sandbox,
+            "run": self._read_run,
+            "compose": self._read_service,
+        }
+        if launcher.how in readers:
+            readers[launcher.how](launcher.begin)
+
+    def _read_service(self, begin: int) -> None:
+        """Read `docker compose run [options] SERVICE COMMAND`."""
+        options = launchers.container_options(self.words[begin:])
+        self.reading.settings += options.settings
+        entry = (options.entrypoint,) if options.entrypoint is not None else ()
+        settings = {setting.name: setting for setting in options.settings}
+        around = replace(self.around, environment=settings, depth=self.around.depth + 1)
+        words = (*entry, *options.rest)
+        if words and not (words[0].value or "").startswith("-"):
+            read_command(words, around, self.reading)
 
     def _read_run(self, begin: int) -> None:
         words = self.words
