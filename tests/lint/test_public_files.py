@@ -54,7 +54,7 @@ def launches(name: str, text: str) -> int:
               vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B --turbo 3
             """,
         ),
-        ("run.sh", 'nerdctl run ${GPUS} --label="a=$B" "$IMAGE" --model Qwen/Qwen3-8B --max-model-len 8192 --turbo 3'),
+        ("run.sh", 'nerdctl run ${GPUS} --label="a=$B" "$IMAGE" vllm serve Qwen/Qwen3-8B --turbo 3'),
         ("run.sh", "docker compose -f a.yaml run --rm -e A=b --service-ports llm vllm serve Qwen/Qwen3-8B --turbo 3"),
         ("run.sh", 'docker-compose run --name vllm --entrypoint bash vllm -c "vllm serve Qwen/Qwen3-8B --turbo 3"'),
         ("run.sh", "docker service create --name vllm vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B --turbo 3"),

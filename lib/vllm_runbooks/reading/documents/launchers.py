@@ -19,7 +19,9 @@ _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
 _SHORT_BOOLEAN = "PTditq"
-_IMAGE_NAME = re.compile(r"[\w.-]{1,100}(?::\d{1,5})?(?:/[\w.-]{1,100}){0,6}(?::[\w.-]{1,128})?(?:@sha256:\w{1,64})?", re.ASCII)
+_IMAGE_NAME = re.compile(
+    r"[\w.-]{1,100}(?::\d{1,5})?(?:/[\w.-]{1,100}){0,6}(?::[\w.-]{1,128})?(?:@sha256:\w{1,64})?", re.ASCII
+)
 
 
 class ContainerLauncher(NamedTuple):
