@@ -68,3 +68,144 @@ def test_options_of_a_container_command_are_not_checked(name: str, text: str) ->
 def test_compose_up_launches_what_its_file_says() -> None:
     """The names of services after `up` are no command."""
     assert launches("run.sh", "docker compose --profile gpu up -d --build vllm serve") == 0
+
+
+_POD = """
+    apiVersion: v1
+    kind: Pod
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.11.0
+          env:
+            - name: VLLM_LOGGING_LEVEL
+              value: "{0}"
+          args: ["--model", "{0}", "--port={0}", "--max-model-len", "{0}", "--enforce-eager={0}", "--dtype={0}"]
+"""
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    ["<port>", "$(PORT)", "${PORT}", "${PORT:-8000}", "${vLLM.port}", "$PORT", "{{ .Values.port }}", "{{ port }}",
+     "__PORT__", "@PORT@", "%PORT%", "REPLACE_ME", "YOUR-VALUE", "<%= @port %>", "${{ inputs.port }}"],
+)  # fmt: skip
+def test_a_placeholder_is_an_unknown_value(placeholder: str) -> None:
+    """Whatever fills it in later: Kubernetes, Kustomize, envsubst, Helm, Jinja, ERB, a workflow, a person."""
+    text = _POD.replace("{0}", placeholder)
+    assert found("pod.yaml", text) == []
+    assert launches("pod.yaml", text) == 1
+    assert found("pod.yaml", text.replace("--max-model-len", "--max-modle-len"))[0].endswith('"--max-modle-len"')
+    assert "--dtyp=" in found("pod.yaml", text.replace("--dtype=", "--dtyp="))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "vllm.service.j2",
+            r"""
+            # {{ ansible_managed }}
+            [Service]
+            Environment="VLLM_LOGGING_LEVEL={{ vllm_level | default('INFO') }}"
+            {% for item in vllm_environment %}
+            Environment={{ item }}
+            {% endfor %}
+            ExecStart={{ vllm_home }}/bin/vllm serve {{ vllm_model }} --port {{ vllm_port }} \
+              {% if vllm_key %}
+              --api-key {{ vllm_key }} \
+              {% endif %}
+              --attention-backend {{ backend }}{% if lora %} --enable-lora{% endif %} --turbo 3
+            """,
+        ),
+        (
+            "start.sh.tpl",
+            r"""
+            #!/bin/bash
+            {{- if .gpu }}
+            vllm serve {{ .model }} --port {{ .port }} \
+              {{- if .quantization }}
+              --quantization {{ .quantization }} \
+              {{- else }}
+              --quantization none-at-all \
+              {{- end }}
+              --turbo 3
+            {{- end }}
+            """,
+        ),
+        (
+            "start.sh.erb",
+            r"""
+            <% if @quiet %>
+            export VLLM_LOGGING_LEVEL=<%= @level %>
+            <% end %>
+            vllm serve <%= @model %> --port <%= @port %> --turbo 3
+            """,
+        ),
+        (
+            "user_data.sh.tftpl",
+            r"""
+            %{ if gpu ~}
+            vllm serve ${model} --port ${port} --turbo 3
+            %{ else ~}
+            echo "no GPU"
+            %{ endif ~}
+            """,
+        ),
+        (
+            "templates/deployment.yaml",
+            r"""
+            apiVersion: apps/v1
+            kind: Deployment
+            spec:
+              template:
+                spec:
+                  containers:
+                    - name: vllm
+                      {{- if .Values.digest }}
+                      image: "{{ .Values.image }}@{{ .Values.digest }}"
+                      {{- else }}
+                      image: "{{ .Values.image }}:{{ .Values.tag }}"
+                      {{- end }}
+                      command: ["vllm", "serve", "{{ .Values.model }}"]
+                      {{- if .Values.tp }}
+                      args: ["--tensor-parallel-size={{ .Values.tp }}", "--turbo", "3"]
+                      {{- else }}
+                      args: ["--turbo", "3"]
+                      {{- end }}
+                      {{- with .Values.resources }}
+                      resources:
+                        {{- toYaml . | nindent 12 }}
+                      {{- end }}
+            """,
+        ),
+    ],
+)
+def test_a_template_is_checked_without_its_statements(name: str, text: str) -> None:
+    """Its values are unknown, a key in two branches is no duplicate, and `--turbo` is found."""
+    assert [line.split()[1] for line in found(name, text)] == ["option.unknown"]
+
+
+def test_both_branches_of_a_template_are_searched_for_launches() -> None:
+    """A launch in the branch that is not taken is checked too."""
+    text = """
+        [Service]
+        {% if container %}
+        ExecStart=docker run vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B
+        {% else %}
+        ExecStart=/opt/vllm/bin/vllm serve Qwen/Qwen3-8B
+        {% endif %}
+    """
+    assert launches("vllm.service.j2", text) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("template: |\n    {%- if x %}\n   {{ y }}\n    {%- endif %}\nimage: vllm/vllm-openai\n", []),
+        ("{{- if .Values.on }}\nargs:\n{{ toYaml .Values.vllm | indent 2 }}\n - --port\n{{- end }}\n", []),
+        ("on: ${{ github.ref }}\nrun: vllm\n bad: [\n", ["error file.not-yaml "]),
+    ],
+)
+def test_yaml_is_rejected_only_if_it_is_no_template(text: str, expected: list[str]) -> None:
+    """A chart is YAML after it is rendered; a chat template in YAML is a text."""
+    assert found("values.yaml", text) == expected

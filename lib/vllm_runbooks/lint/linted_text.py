@@ -27,6 +27,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents import placeholders
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -472,9 +473,9 @@ def parsed_by(launch: WrittenLaunch, data: ReleaseData, config: config_files.Con
     """Parse the arguments of a launch; problems in its config file are reported separately, by the file's lines."""
     if launch.entry in CALLS:
         return _called(launch)
-    words = [word.value for word in launch.words]
+    words = placeholders.without_values(launch.words)
     environment = {name: setting.value.value for name, setting in launch.environment.items()}
-    entry = deployment.parser_entry(launch.entry, words, data)
+    entry = deployment.parser_entry(launch.entry, [word.value for word in launch.words], data)
     parsed = arguments.parse(words, data, entry, config.values if config else None, environment)
     if config is None:
         return parsed

@@ -21,7 +21,7 @@ from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents import LaunchFile, placeholders
 from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
@@ -224,8 +224,9 @@ class _OptionRules:
         self.parsed, self.data, self.tables = parsed, data, tables
         self.start = whole if isinstance(whole, WrittenLaunch) else None
         self.is_loose = isinstance(whole, LooseOption) and whole.where != "bare"
-        self.values = [word.value for word in self.words]
-        self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
+        self.values = placeholders.without_values(self.words)
+        written = [word.value for word in self.words]
+        self.entry = deployment.parser_entry(self.start.entry, written, data) if self.start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))
         self.readings = 0
         self.merged: dict[str, Edits] = {}
@@ -537,7 +538,8 @@ def _near(problem: Problem) -> list[str]:
 
 
 def _written(word: Word) -> str:
-    return (word.value or "").partition("=")[0]
+    [value] = placeholders.without_values([word])
+    return (value or "").partition("=")[0]
 
 
 def _is_value(text: str | None) -> bool:

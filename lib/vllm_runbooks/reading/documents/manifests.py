@@ -51,14 +51,27 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
             return
         count += 1
+        written = document
+        if around.is_rendered and not around.within:  # with the statements of the template
+            written = Excerpt.whole(reading.file).part(document.at[0], document.at[-1])
         try:
-            root = yaml_places.read(document)
+            root = _root(document, written)
         except YamlError as error:
-            if not yaml_places.is_near_template(document, error.at):
+            if not yaml_places.is_near_template(written, error.at):
                 reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
+
+
+def _root(document: Excerpt, written: Excerpt) -> Node | None:
+    """Root of a document; one that only looks like a template, such as a chat template in it, is read as it is."""
+    try:
+        return yaml_places.read(document)
+    except YamlError:
+        if document is written:
+            raise
+    return yaml_places.read(written, is_template=False)
 
 
 class _Manifest:

@@ -243,6 +243,7 @@ def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
 
 class _Command:
     def __init__(self, words: tuple[Word, ...], around: Around, reading: DocumentReading) -> None:
+        words = tuple(map(filled, words))
         self.words, self.around, self.reading = words, around, reading
         self.values = [word.value or "" for word in words]
         self.heads = [_program(word) for word in words]

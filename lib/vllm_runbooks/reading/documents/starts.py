@@ -166,6 +166,8 @@ class Around:
     depth: int = 0
     invocation: Invocation | None = None
     is_local: bool = False
+    is_rendered: bool = False
+    """Whether the statements of a template are left out of the text."""
 
     @property
     def known(self) -> dict[str, str]:
