@@ -321,7 +321,7 @@ class LintedText:
         if loose.where != "bare":
             return
         data = self.data()
-        parsed = arguments.parse([word.value for word in loose.words], data)
+        parsed = arguments.parse(placeholders.without_values(loose.words), data)
         command = meaning.LaunchFacts(
             parsed.flags,
             support.load(data.version),

@@ -111,7 +111,7 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Check an option without its command; in a comment or table only names similar to vLLM's."""
-    parsed = arguments.parse([word.value for word in loose.words], data)
+    parsed = arguments.parse(placeholders.without_values(loose.words), data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]

@@ -472,8 +472,7 @@ def _interpolate(
                 made.append((UNKNOWN, text.at[index]))
                 reasons.append(f"unset variable {name[0]}")
             index = stop + 1
-        else:
-            bad = index if bad is None else bad
+        else:  # `$(`, `$@` and a lone `$` stay as they are
             made.append(("$", text.at[index]))
             index += 1
     return bad
