@@ -209,3 +209,57 @@ def test_both_branches_of_a_template_are_searched_for_launches() -> None:
 def test_yaml_is_rejected_only_if_it_is_no_template(text: str, expected: list[str]) -> None:
     """A chart is YAML after it is rendered; a chat template in YAML is a text."""
     assert found("values.yaml", text) == expected
+
+
+_GONE = "option.removed --swap-space"
+
+
+@pytest.mark.parametrize(
+    ("image", "expected", "source"),
+    [
+        ("vllm/vllm-openai:v0.11.0", ["error option.unknown --turbo"], "image"),
+        ("registry.corp:5000/hub/vllm/vllm-openai:v0.11.0-cu130", ["error option.unknown --turbo"], "image"),
+        ("vllm/vllm-openai", [f"error {_GONE}", "error option.unknown --turbo"], "newest"),
+        ("vllm/vllm-openai:nightly-aarch64", [f"error {_GONE}", "error option.unknown --turbo"], "newest"),
+        ("lmcache/vllm-openai:latest", [f"error {_GONE}", "info option.unknown --turbo"], "newest"),
+        ("someone/vllm-openai:v0.11.0-fast", ["info option.unknown --turbo"], "image"),
+        *(
+            (image, [f"info {_GONE}", "info option.unknown --turbo"], "unknown")
+            for image in (
+                "vllm/vllm-openai:qwen-preview", "vllm/vllm-openai@sha256:1aa47363", "vllm/vllm-tpu:nightly",
+                "lmcache/vllm-openai:2025-05-27-v1", "rocm/vllm-dev:open-mi300-08052025", "my-vllm:local",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_the_image_tells_the_release(image: str, expected: list[str], source: str) -> None:
+    """A build of somebody else may have its own options, and one of an unknown date those of any release."""
+    text = f"docker run --entrypoint vllm {image} serve Qwen/Qwen3-8B --swap-space 4 --turbo 3\n"
+    linted = checking.lint_text(text, name="run.sh", fix=True)
+
+    assert [line for line in found("run.sh", text) if "without-effect" not in line] == expected
+    assert linted.vllm.source == source
+    assert source != "unknown" or linted.fixed == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "release"),
+    [
+        ("a.sh", "pip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.sh", "uv pip install 'vllm[audio]==0.8.5.post1'\nvllm serve Qwen/Qwen3-8B\n", "0.8.5.post1"),
+        ("a.sh", "VLLM_VERSION=0.8.5\npip install vllm==${VLLM_VERSION}\nvllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.sh", "docker run python:3.12 sh -c 'pip install vllm==0.8.5; vllm serve Qwen/Qwen3-8B'\n", "0.8.5"),
+        ("Dockerfile", "FROM nvidia/cuda:12.8\nRUN pip install vllm==0.8.5\nCMD vllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.py", "image = base.pip_install('vllm==0.8.5')\ncmd = ['vllm', 'serve', 'Qwen/Qwen3-8B']\n", "0.8.5"),
+        ("a.sh", "# pip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B  # vllm==0.8.5\n", None),
+        ("a.sh", "pip install vllm==0.8.5 || pip install vllm==0.9.1\nvllm serve Qwen/Qwen3-8B\n", None),
+        ("a.sh", "pip install 'vllm>=0.8.5' vllm-flash-attn==2.6.1\nvllm serve Qwen/Qwen3-8B\n", None),
+        ("a.sh", "pip install vllm==0.8.5\ndocker run vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B\n", "0.11.0"),
+        ("a.md", "vllm==0.8.5 was slower.\n\n```bash\nvllm serve Qwen/Qwen3-8B\n```\n", None),
+    ],
+)  # fmt: skip
+def test_a_pip_pin_tells_the_release(name: str, text: str, release: str | None) -> None:
+    """Only what is installed counts: no comment, no prose, and not one of several."""
+    vllm = checking.lint_text(text, name=name).vllm
+
+    assert (vllm.version if vllm.source != "newest" else None) == release

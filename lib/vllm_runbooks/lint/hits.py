@@ -26,6 +26,8 @@ class Hit:
     """Prefix of the message if it is in another file."""
     is_call: bool = False
     """Whether it is in a Python call, with keyword arguments instead of options."""
+    is_uncertain: bool = False
+    """Whether the launch may run another vLLM than the checked one: information at most."""
 
 
 class ParserVerdict(NamedTuple):

@@ -16,7 +16,7 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import builds, calls, config_files, environment_rules, ignore_comments, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
@@ -87,6 +87,8 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
     limit = _LIMITED.get(hit.says.get("of", "")) if hit.rule == "file.not-python" else None
     if limit is not None:
         return limit
+    if hit.is_uncertain:
+        return IssueSeverity.INFO
     return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
 
 
@@ -119,14 +121,40 @@ class LintedText:
         if self.asked.vllm is not None:
             version, source = self.asked.vllm, "given"
         else:
-            tagged = next((launch.release for launch in self.page.starts if launch.release), None)
-            version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
+            builds_of_file = [self.build(launch) for launch in self.page.starts] or [builds.Build(self.pin, "newest")]
+            build = next((build for build in builds_of_file if build.release), builds_of_file[0])
+            version, source = build.release or options.known_releases()[-1], build.source
         return CommandRelease(version, source, options.load(version).version)
 
     def data(self, launch: WrittenLaunch | None = None) -> ReleaseData:
-        """Data of the launch's release: the tag of its image, else the file's."""
-        tagged = launch.release if launch and self.asked.vllm is None else None
-        return options.load(tagged or self.release.version)
+        """Data of the launch's release: the tag of its image or a pin, else the newest, or the file's."""
+        if launch is None or self.asked.vllm is not None:
+            return options.load(self.release.version)
+        newest = options.known_releases()[-1] if launch.image is not None else self.release.version
+        return options.load(self.build(launch).release or newest)
+
+    @cached_property
+    def pin(self) -> str | None:
+        """Release that the file installs."""
+        return builds.pinned(self.page)
+
+    def build(self, launch: WrittenLaunch) -> builds.Build:
+        """The vLLM of a launch; a requested release is the launch's."""
+        build = builds.build_of(launch, self.pin)
+        if self.asked.vllm is None:
+            return build
+        return build._replace(release=self.asked.vllm, source="given")
+
+    @cached_property
+    def _uncertain(self) -> Mapping[str, builds.Spans]:
+        return builds.uncertain_spans(self.page, self.build)
+
+    def _with_certainty(self, hit: Hit) -> Hit:
+        """The hit without fixes if its launch may run another vLLM than the checked one."""
+        is_uncertain = any(
+            hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
+        )
+        return replace(hit, is_uncertain=True, edits=()) if is_uncertain else hit
 
     @cached_property
     def parsed(self) -> list[tuple[WrittenLaunch, Parsed]]:
@@ -184,7 +212,7 @@ class LintedText:
         hits: dict[tuple[str, int, int, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
-                hits.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
+                hits.setdefault((hit.rule, hit.start, hit.end, hit.where), self._with_certainty(hit))
         return [*hits.values()]
 
     def selected(self, hits: list[Hit]) -> list[Hit]:
