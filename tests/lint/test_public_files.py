@@ -263,3 +263,84 @@ def test_a_pip_pin_tells_the_release(name: str, text: str, release: str | None) 
     vllm = checking.lint_text(text, name=name).vllm
 
     assert (vllm.version if vllm.source != "newest" else None) == release
+
+
+_LEADER = """
+    apiVersion: leaderworkerset.x-k8s.io/v1
+    kind: LeaderWorkerSet
+    spec:
+      leaderWorkerTemplate:
+        size: 2
+        leaderTemplate:
+          spec:
+            containers:
+              - name: leader
+                image: vllm/vllm-openai:v0.11.0
+                command: ["sh", "-c", "{command}"]
+                resources: {{limits: {{nvidia.com/gpu: 8}}}}
+        workerTemplate:
+          spec:
+            containers:
+              - name: worker
+                image: vllm/vllm-openai:v0.11.0
+                resources: {{limits: {{nvidia.com/gpu: 8}}}}
+"""
+_RAY = """
+    apiVersion: ray.io/v1
+    kind: RayCluster
+    spec:
+      headGroupSpec:
+        template:
+          spec:
+            containers:
+              - name: head
+                image: vllm/vllm-openai:v0.11.0
+                args: ["{command}"]
+                command: ["sh", "-c"]
+                resources: {{limits: {{nvidia.com/gpu: 4}}}}
+      workerGroupSpecs:
+        - replicas: {replicas}
+          template:
+            spec:
+              containers:
+                - name: worker
+                  resources: {{limits: {{nvidia.com/gpu: 4}}}}
+"""
+_TP = "vllm serve Qwen/Qwen3-32B --tensor-parallel-size"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error"),
+    [
+        (_LEADER.format(command=f"multi-node-serving.sh leader; {_TP} 8 --pipeline-parallel-size 2"), False),
+        (_LEADER.format(command=f"{_TP} 8 --pipeline-parallel-size 2 --nnodes 2 --node-rank 0"), False),
+        (_LEADER.format(command=f"multi-node-serving.sh leader; {_TP} 32"), True),
+        (_RAY.format(command=f"{_TP} 16 --distributed-executor-backend ray", replicas=3), False),
+        (_RAY.format(command=f"{_TP} 16 --distributed-executor-backend ray", replicas=2), True),
+        (_RAY.format(command=f"{_TP} 16", replicas="${WORKERS}"), False),
+        (
+            f"""
+            services:
+              head:
+                image: vllm/vllm-openai:v0.11.0
+                entrypoint: ["bash", "-c", "ray start --head; {_TP} 8"]
+                deploy: {{resources: {{reservations: {{devices: [{{count: 4, capabilities: [gpu]}}]}}}}}}
+            """,
+            False,
+        ),
+    ],
+)
+def test_the_gpus_of_all_pods_of_a_group_count(text: str, is_error: bool) -> None:  # noqa: FBT001
+    """LeaderWorkerSet and KubeRay have the GPUs of a leader and its workers; a joined host's are unknown."""
+    rules = [line.split()[:2] for line in found("a.yaml", text)]
+
+    assert (["error", "meaning.more-gpus-than-given"] in rules) == is_error
+    assert ["warning", "meaning.gpus-unused"] not in rules
+
+
+def test_a_wrapper_of_vllm_passes_its_arguments_on() -> None:
+    """A program that is named after vLLM and serves with its options."""
+    command = "python3 /opt/my_vllm_wrapper.py serve Qwen/Qwen3-8B --served-model-name a --turbo 3"
+
+    assert launches("a.sh", command) == 1
+    assert launches("a.sh", "vllm-bench serve Qwen/Qwen3-8B --served-model-name a") == 0

@@ -27,7 +27,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import placeholders
+from vllm_runbooks.reading.documents import placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -379,6 +379,8 @@ class LintedText:
             cards=self.cards,
             devices=launch.gpus.devices if launch.gpus else None,
             device_count=launch.gpus.count if launch.gpus else None,
+            group_count=launch.group.count if launch.group else None,
+            has_more_hosts=launch.group is not None or self._has_more_hosts,
             devices_origin=self._origin(launch.gpus) if launch.gpus else "",
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             entry=launch.entry,
@@ -393,6 +395,11 @@ class LintedText:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
+
+    @cached_property
+    def _has_more_hosts(self) -> bool:
+        """Whether the file joins several hosts or pods."""
+        return pod_groups.SEVERAL_HOSTS.search(self.text) is not None
 
     def _origin(self, gpus: Gpus) -> str:
         """Text that sets the GPUs of a launch; empty for a bare number, unclear without context."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launchers, programs, yaml_places
+from vllm_runbooks.reading.documents import launchers, pod_groups, programs, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -80,6 +80,7 @@ class _Manifest:
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
+        self.groups = pod_groups.gpus_of_groups(root) if pod_groups.SEVERAL_HOSTS.search(reading.file) else {}
 
     def read(self) -> None:
         root = self.root
@@ -178,6 +179,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_limits(values),
+            group=Gpus(None, self.groups[id(node)], node.start, node.end) if id(node) in self.groups else None,
             language="yaml",
             keys=_keys(node),
         )
