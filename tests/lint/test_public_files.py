@@ -344,3 +344,37 @@ def test_a_wrapper_of_vllm_passes_its_arguments_on() -> None:
 
     assert launches("a.sh", command) == 1
     assert launches("a.sh", "vllm-bench serve Qwen/Qwen3-8B --served-model-name a") == 0
+
+
+_LAUNCH = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", f"# docker compose --profile pd up; pytest --full --all\n{_LAUNCH}"),
+        ("compose.yaml", "# docker compose --profile pd\nservices: {a: {image: vllm/vllm-openai, command: --model m}}\n"),
+        ("a.md", "```text\n--dry-run    print only\n--resume     go on\n--run-name N name\n--seed N     a seed\n```\n"),
+        ("a.md", "```text\nserve model\n--served-model-name\n--port\nbench --host\n--model\n```\n"),
+        ("a.md", "| Flag | |\n|---|---|\n| `--gpu` | type |\n| `--scaling-policy` | file |\n| `--all` | `--model` |\n"),
+        ("a.sh", 'python bench.py --num-gpus 8 --engine-args 3 --serve-cmd "vllm-bench serve"\n'),
+    ],
+)  # fmt: skip
+def test_options_of_other_programs_are_not_checked(name: str, text: str) -> None:
+    """Comments, lists and tables name options of any program."""
+    linted = checking.lint_text(text, name=name, fix=True)
+
+    assert found(name, text) == []
+    assert linted.fixed == text
+
+
+@pytest.mark.parametrize(
+    "text", [f"# was --swap-space 4 --dtype int3\n{_LAUNCH}", f"{_LAUNCH}# then --max-modle-len 4\n"]
+)
+def test_a_comment_is_never_changed(text: str) -> None:
+    """What it says about vLLM's options is information."""
+    linted = checking.lint_text(text, name="a.sh", fix=True)
+
+    assert {line.split()[0] for line in found("a.sh", text)} <= {"info"}
+    assert linted.fixed == text
+    assert checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="a.sh")[1].count("# ") == 1

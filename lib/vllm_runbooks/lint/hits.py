@@ -27,7 +27,7 @@ class Hit:
     is_call: bool = False
     """Whether it is in a Python call, with keyword arguments instead of options."""
     is_uncertain: bool = False
-    """Whether the launch may run another vLLM than the checked one: information at most."""
+    """Whether the launch may run another vLLM than the checked one, or it is in a comment: information at most."""
 
 
 class ParserVerdict(NamedTuple):

@@ -290,7 +290,7 @@ class LintedText:
                         yield replace(hit, edits=())
                 yield from self._of_config(launch, data)
             yield from self._of_idle(launch, parsed)
-        for loose in self.page.loose:
+        for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
         hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
         yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
@@ -339,7 +339,7 @@ class LintedText:
             for broken in meaning.rules_broken(command):
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
-        for loose in self.page.loose:
+        for loose in option_rules.own_groups(self.page.loose):
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):
             for index, broken in meaning.rules_broken_together([commands[index] for index in group]):

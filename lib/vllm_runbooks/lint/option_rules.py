@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import chain
@@ -37,6 +37,10 @@ _MAX_CHANGES = 20
 _MOST_WORDS = 20_000
 _MOST_TEXT = 1_000_000
 _LONGEST_TEXT = 200_000
+_SHORTENED = ("option.abbreviation", "option.ambiguous")
+"""A name in a text is rarely shortened: it is another program's."""
+_MAX_GAP = 400
+"""Most characters between two options of a list."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 _MANY = 1_000_000
 _TAKES = {"*": _MANY, "+": _MANY}
@@ -110,13 +114,34 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Check an option without its command; in a comment or table only names similar to vLLM's."""
+    """Check an option without its command; in comments and tables, which no program reads, nothing is fixed."""
     parsed = arguments.parse(placeholders.without_values(loose.words), data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
-        if not is_spoken or not (is_theirs or (hit.rule == "option.unknown" and not hit.edits)):
-            yield hit
+        if not is_spoken or not (
+            is_theirs or (hit.rule == "option.unknown" and not hit.edits) or hit.rule in _SHORTENED
+        ):
+            yield replace(hit, edits=(), is_uncertain=loose.where == "comment") if is_spoken else hit
+
+
+def own_groups(options_outside: Sequence[LooseOption]) -> Iterator[LooseOption]:
+    """Options of the lists and tables of which at least half of the options are vLLM's."""
+    group: list[LooseOption] = []
+    for loose in [*options_outside, None]:
+        if group and (loose is None or loose.where != group[-1].where or loose.start - group[-1].end > _MAX_GAP):
+            own = sum(_is_known(member) for member in group)
+            if 2 * own >= len(group):
+                yield from group
+            group = []
+        if loose is not None:
+            group.append(loose)
+
+
+def _is_known(loose: LooseOption) -> bool:
+    """Whether a release of vLLM has the option."""
+    name = _written(loose.words[0]).partition(".")[0].replace("_", "-")
+    return standing(name, options.load(options.known_releases()[-1]), past()).kind != "never"
 
 
 class _NameFacts(NamedTuple):

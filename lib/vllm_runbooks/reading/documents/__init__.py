@@ -309,7 +309,8 @@ def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> Non
         inner.starts = [
             start for start in inner.starts if start.words or start.keywords or start.is_elided or start.entry == "node"
         ]
-        is_ours = bool(inner.starts) or any(option.where == "bare" for option in inner.loose)
+        # Lines of options may be a list rather than a command that lacks its backslashes.
+        is_ours = bool(inner.starts) or any(option.where == "bare" and block.kind for option in inner.loose)
         is_named = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
         # Ignore a block about something else: its script may be a program's output.
         if not is_ours and not is_named:
