@@ -353,7 +353,7 @@ _LAUNCH = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
     ("name", "text"),
     [
         ("a.sh", f"# docker compose --profile pd up; pytest --full --all\n{_LAUNCH}"),
-        ("compose.yaml", "# docker compose --profile pd\nservices: {a: {image: vllm/vllm-openai, command: --model m}}\n"),
+        ("compose.yaml", "# docker compose --profile pd\nservices: {a: {image: vllm/vllm-openai, command: m}}\n"),
         ("a.md", "```text\n--dry-run    print only\n--resume     go on\n--run-name N name\n--seed N     a seed\n```\n"),
         ("a.md", "```text\nserve model\n--served-model-name\n--port\nbench --host\n--model\n```\n"),
         ("a.md", "| Flag | |\n|---|---|\n| `--gpu` | type |\n| `--scaling-policy` | file |\n| `--all` | `--model` |\n"),

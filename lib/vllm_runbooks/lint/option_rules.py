@@ -31,7 +31,7 @@ _RULES = {
     "out-of-bounds": "option.refused-value",
 }  # fmt: skip
 """Rule by problem, unless it is the problem's name after "option."."""
-_MISSING = ("required", "missing-value", "extra-positional", "conflict")
+_MISSING = ("required", "missing-value", "extra-positional", "conflict", "model-option")
 """Problems that an option without its command can't have."""
 _MAX_CHANGES = 20
 _MOST_WORDS = 20_000
