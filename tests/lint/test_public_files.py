@@ -378,3 +378,26 @@ def test_a_comment_is_never_changed(text: str) -> None:
     assert {line.split()[0] for line in found("a.sh", text)} <= {"info"}
     assert linted.fixed == text
     assert checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="a.sh")[1].count("# ") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity"),
+    [
+        ("a.sh", "vllm serve Qwen/Qwen3-8B\n", "warning"),
+        ("a.sh", "docker run -p 8000:8000 vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B\n", "warning"),
+        ("compose.yaml", "services: {a: {image: vllm/vllm-openai:v0.11.0, command: --model m}}\n", "info"),
+        (
+            "compose.yaml",
+            "services: {a: {network_mode: host, image: vllm/vllm-openai:v0.11.0, command: --model m}}\n",
+            "warning",
+        ),
+        ("pod.yaml", _POD, "info"),
+        ("pod.yaml", _POD.replace("spec:", "spec:\n      hostNetwork: true"), "warning"),
+        ("Dockerfile", 'FROM vllm/vllm-openai:v0.11.0\nCMD ["--model", "m"]\n', "info"),
+    ],
+)
+def test_an_open_port_in_a_private_network_is_information(name: str, text: str, severity: str) -> None:
+    """Pods and services of a compose file are reached as their network allows; the host's network is open."""
+    linted = checking.lint_text(textwrap.dedent(text), name=name)
+
+    assert [issue.severity.value for issue in linted.issues if issue.rule == "safety.open-port"] == [severity]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,10 @@ from vllm_runbooks.reading.shell import Trouble, Word
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
+_OPEN_PORT = "safety.open-port"
+_NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
+"""Launches in a network of a cluster, a compose file or a container, which is not the host's."""
+_HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
 
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
 """Severity, by cause, of a program that is unreadable but may be correct."""
@@ -87,7 +92,7 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
     limit = _LIMITED.get(hit.says.get("of", "")) if hit.rule == "file.not-python" else None
     if limit is not None:
         return limit
-    if hit.is_uncertain:
+    if hit.is_information:
         return IssueSeverity.INFO
     return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
 
@@ -154,7 +159,7 @@ class LintedText:
         is_uncertain = any(
             hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
         )
-        return replace(hit, is_uncertain=True, edits=()) if is_uncertain else hit
+        return replace(hit, is_information=True, edits=()) if is_uncertain else hit
 
     @cached_property
     def parsed(self) -> list[tuple[WrittenLaunch, Parsed]]:
@@ -424,7 +429,9 @@ class LintedText:
             edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
         where = self._where(launch, index, broken) if index is not None else ""
         says = {**broken.says, "vllm": self.data(launch).checked}
-        return Hit(broken.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
+        is_behind = broken.rule == _OPEN_PORT and launch.kind in _NETWORKS and not _HOST_NETWORK.search(self.text)
+        is_call = launch.entry in CALLS
+        return Hit(broken.rule, from_, to, says, edits, where=where, is_call=is_call, is_information=is_behind)
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""

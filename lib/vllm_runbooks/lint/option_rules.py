@@ -122,7 +122,7 @@ def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[
         if not is_spoken or not (
             is_theirs or (hit.rule == "option.unknown" and not hit.edits) or hit.rule in _SHORTENED
         ):
-            yield replace(hit, edits=(), is_uncertain=loose.where == "comment") if is_spoken else hit
+            yield replace(hit, edits=(), is_information=loose.where == "comment") if is_spoken else hit
 
 
 def own_groups(options_outside: Sequence[LooseOption]) -> Iterator[LooseOption]:
