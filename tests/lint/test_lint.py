@@ -628,7 +628,7 @@ def test_an_argument_is_not_renamed_to_an_existing_one() -> None:
     ("text", "rule", "severity"),
     [
         ("vllm serve m --dtype int3\n", "option.wrong-choice", "error"),
-        ("# then with --dtype int3\nvllm serve m\n", "option.wrong-choice", "warning"),
+        ("# then with --dtype int3\nvllm serve m\n", "option.wrong-choice", "info"),
         ("vllm serve m --seed 1 \\ # one\n  --port 8000\n", "shell.comment-after-continuation", "error"),
         ("vllm serve m --tensor-parallel-size 4\n", "meaning.more-gpus-than-given", "error"),
         ('from vllm import LLM\nllm = LLM(model="m", dtype="int3")\n', "option.wrong-choice", "error"),

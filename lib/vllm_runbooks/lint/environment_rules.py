@@ -15,7 +15,7 @@ from vllm_runbooks.core.excerpt import LineIndex, Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables, put
 from vllm_runbooks.reading.arguments.spelling import alike
-from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents import LaunchFile, placeholders
 from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
@@ -213,7 +213,7 @@ class _SettingRules:
 
     def _of_value(self, setting: Setting, data: ReleaseData) -> Iterator[Hit]:
         value = setting.value.value
-        if value is None or len(value) > _MAX_VALUE:
+        if value is None or len(value) > _MAX_VALUE or placeholders.is_placeholder(value):
             return
         says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.checked}
         fault = self._value_fault(setting, value, data)

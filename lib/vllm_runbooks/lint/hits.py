@@ -26,6 +26,8 @@ class Hit:
     """Prefix of the message if it is in another file."""
     is_call: bool = False
     """Whether it is in a Python call, with keyword arguments instead of options."""
+    is_information: bool = False
+    """Whether it is information at most: of a launch that may run another vLLM, or in a comment."""
 
 
 class ParserVerdict(NamedTuple):

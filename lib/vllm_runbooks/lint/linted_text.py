@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import builds, calls, config_files, environment_rules, ignore_comments, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
@@ -27,12 +28,17 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents import placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
+_OPEN_PORT = "safety.open-port"
+_NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
+"""Launches in a network of a cluster, a compose file or a container, which is not the host's."""
+_HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
 
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
 """Severity, by cause, of a program that is unreadable but may be correct."""
@@ -86,6 +92,8 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
     limit = _LIMITED.get(hit.says.get("of", "")) if hit.rule == "file.not-python" else None
     if limit is not None:
         return limit
+    if hit.is_information:
+        return IssueSeverity.INFO
     return IssueSeverity.WARNING if hit.is_loose and rule.severity is IssueSeverity.ERROR else rule.severity
 
 
@@ -118,14 +126,40 @@ class LintedText:
         if self.asked.vllm is not None:
             version, source = self.asked.vllm, "given"
         else:
-            tagged = next((launch.release for launch in self.page.starts if launch.release), None)
-            version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
+            builds_of_file = [self.build(launch) for launch in self.page.starts] or [builds.Build(self.pin, "newest")]
+            build = next((build for build in builds_of_file if build.release), builds_of_file[0])
+            version, source = build.release or options.known_releases()[-1], build.source
         return CommandRelease(version, source, options.load(version).version)
 
     def data(self, launch: WrittenLaunch | None = None) -> ReleaseData:
-        """Data of the launch's release: the tag of its image, else the file's."""
-        tagged = launch.release if launch and self.asked.vllm is None else None
-        return options.load(tagged or self.release.version)
+        """Data of the launch's release: the tag of its image or a pin, else the newest, or the file's."""
+        if launch is None or self.asked.vllm is not None:
+            return options.load(self.release.version)
+        newest = options.known_releases()[-1] if launch.image is not None else self.release.version
+        return options.load(self.build(launch).release or newest)
+
+    @cached_property
+    def pin(self) -> str | None:
+        """Release that the file installs."""
+        return builds.pinned(self.page)
+
+    def build(self, launch: WrittenLaunch) -> builds.Build:
+        """The vLLM of a launch; a requested release is the launch's."""
+        build = builds.build_of(launch, self.pin)
+        if self.asked.vllm is None:
+            return build
+        return build._replace(release=self.asked.vllm, source="given")
+
+    @cached_property
+    def _uncertain(self) -> Mapping[str, builds.Spans]:
+        return builds.uncertain_spans(self.page, self.build)
+
+    def _with_certainty(self, hit: Hit) -> Hit:
+        """The hit without fixes if its launch may run another vLLM than the checked one."""
+        is_uncertain = any(
+            hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
+        )
+        return replace(hit, is_information=True, edits=()) if is_uncertain else hit
 
     @cached_property
     def parsed(self) -> list[tuple[WrittenLaunch, Parsed]]:
@@ -183,7 +217,7 @@ class LintedText:
         hits: dict[tuple[str, int, int, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
-                hits.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
+                hits.setdefault((hit.rule, hit.start, hit.end, hit.where), self._with_certainty(hit))
         return [*hits.values()]
 
     def selected(self, hits: list[Hit]) -> list[Hit]:
@@ -261,7 +295,7 @@ class LintedText:
                         yield replace(hit, edits=())
                 yield from self._of_config(launch, data)
             yield from self._of_idle(launch, parsed)
-        for loose in self.page.loose:
+        for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
         hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
         yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
@@ -310,7 +344,7 @@ class LintedText:
             for broken in meaning.rules_broken(command):
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
-        for loose in self.page.loose:
+        for loose in option_rules.own_groups(self.page.loose):
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):
             for index, broken in meaning.rules_broken_together([commands[index] for index in group]):
@@ -320,7 +354,7 @@ class LintedText:
         if loose.where != "bare":
             return
         data = self.data()
-        parsed = arguments.parse([word.value for word in loose.words], data)
+        parsed = arguments.parse(placeholders.without_values(loose.words), data)
         command = meaning.LaunchFacts(
             parsed.flags,
             support.load(data.version),
@@ -350,6 +384,8 @@ class LintedText:
             cards=self.cards,
             devices=launch.gpus.devices if launch.gpus else None,
             device_count=launch.gpus.count if launch.gpus else None,
+            group_count=launch.group.count if launch.group else None,
+            has_more_hosts=launch.group is not None or self._has_more_hosts,
             devices_origin=self._origin(launch.gpus) if launch.gpus else "",
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             entry=launch.entry,
@@ -364,6 +400,11 @@ class LintedText:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
+
+    @cached_property
+    def _has_more_hosts(self) -> bool:
+        """Whether the file joins several hosts or pods."""
+        return pod_groups.SEVERAL_HOSTS.search(self.text) is not None
 
     def _origin(self, gpus: Gpus) -> str:
         """Text that sets the GPUs of a launch; empty for a bare number, unclear without context."""
@@ -388,7 +429,9 @@ class LintedText:
             edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
         where = self._where(launch, index, broken) if index is not None else ""
         says = {**broken.says, "vllm": self.data(launch).checked}
-        return Hit(broken.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
+        is_behind = broken.rule == _OPEN_PORT and launch.kind in _NETWORKS and not _HOST_NETWORK.search(self.text)
+        is_call = launch.entry in CALLS
+        return Hit(broken.rule, from_, to, says, edits, where=where, is_call=is_call, is_information=is_behind)
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""
@@ -472,9 +515,9 @@ def parsed_by(launch: WrittenLaunch, data: ReleaseData, config: config_files.Con
     """Parse the arguments of a launch; problems in its config file are reported separately, by the file's lines."""
     if launch.entry in CALLS:
         return _called(launch)
-    words = [word.value for word in launch.words]
+    words = placeholders.without_values(launch.words)
     environment = {name: setting.value.value for name, setting in launch.environment.items()}
-    entry = deployment.parser_entry(launch.entry, words, data)
+    entry = deployment.parser_entry(launch.entry, [word.value for word in launch.words], data)
     parsed = arguments.parse(words, data, entry, config.values if config else None, environment)
     if config is None:
         return parsed

@@ -58,6 +58,10 @@ class LaunchFacts:
     devices: tuple[str, ...] | None = None
     """Visible GPUs by index or UUID; None if unknown."""
     device_count: int | None = None
+    group_count: int | None = None
+    """GPUs of all pods that serve together; None if unknown."""
+    has_more_hosts: bool = False
+    """Whether other hosts or pods join the launch."""
     devices_origin: str = ""
     """Text that sets the visible GPUs, such as a variable with its value."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
@@ -252,6 +256,11 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     if seen is None and command.cards is not None and (len(hosts) == 1 or _is_ray(command) is True):
         seen = len(command.cards)
     dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
+    if command.has_more_hosts and "nnodes" not in command.flags:
+        group = command.group_count
+        if group is not None and needed > group:
+            yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=group)
+        return
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
         origin = {"origin": command.devices_origin} if command.visible is not None and command.devices_origin else {}
         yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen, **origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import chain
@@ -21,7 +21,7 @@ from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents import LaunchFile, placeholders
 from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
@@ -31,12 +31,16 @@ _RULES = {
     "out-of-bounds": "option.refused-value",
 }  # fmt: skip
 """Rule by problem, unless it is the problem's name after "option."."""
-_MISSING = ("required", "missing-value", "extra-positional", "conflict")
+_MISSING = ("required", "missing-value", "extra-positional", "conflict", "model-option")
 """Problems that an option without its command can't have."""
 _MAX_CHANGES = 20
 _MOST_WORDS = 20_000
 _MOST_TEXT = 1_000_000
 _LONGEST_TEXT = 200_000
+_SHORTENED = ("option.abbreviation", "option.ambiguous")
+"""A name in a text is rarely shortened: it is another program's."""
+_MAX_GAP = 400
+"""Most characters between two options of a list."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 _MANY = 1_000_000
 _TAKES = {"*": _MANY, "+": _MANY}
@@ -110,13 +114,34 @@ def _is_adapted(launch: WrittenLaunch) -> bool:
 
 
 def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Check an option without its command; in a comment or table only names similar to vLLM's."""
-    parsed = arguments.parse([word.value for word in loose.words], data)
+    """Check an option without its command; in comments and tables, which no program reads, nothing is fixed."""
+    parsed = arguments.parse(placeholders.without_values(loose.words), data)
     is_spoken = loose.where != "bare"
     for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
-        if not is_spoken or not (is_theirs or (hit.rule == "option.unknown" and not hit.edits)):
-            yield hit
+        if not is_spoken or not (
+            is_theirs or (hit.rule == "option.unknown" and not hit.edits) or hit.rule in _SHORTENED
+        ):
+            yield replace(hit, edits=(), is_information=loose.where == "comment") if is_spoken else hit
+
+
+def own_groups(options_outside: Sequence[LooseOption]) -> Iterator[LooseOption]:
+    """Options of the lists and tables of which at least half of the options are vLLM's."""
+    group: list[LooseOption] = []
+    for loose in [*options_outside, None]:
+        if group and (loose is None or loose.where != group[-1].where or loose.start - group[-1].end > _MAX_GAP):
+            own = sum(_is_known(member) for member in group)
+            if 2 * own >= len(group):
+                yield from group
+            group = []
+        if loose is not None:
+            group.append(loose)
+
+
+def _is_known(loose: LooseOption) -> bool:
+    """Whether a release of vLLM has the option."""
+    name = _written(loose.words[0]).partition(".")[0].replace("_", "-")
+    return standing(name, options.load(options.known_releases()[-1]), past()).kind != "never"
 
 
 class _NameFacts(NamedTuple):
@@ -224,8 +249,9 @@ class _OptionRules:
         self.parsed, self.data, self.tables = parsed, data, tables
         self.start = whole if isinstance(whole, WrittenLaunch) else None
         self.is_loose = isinstance(whole, LooseOption) and whole.where != "bare"
-        self.values = [word.value for word in self.words]
-        self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
+        self.values = placeholders.without_values(self.words)
+        written = [word.value for word in self.words]
+        self.entry = deployment.parser_entry(self.start.entry, written, data) if self.start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))
         self.readings = 0
         self.merged: dict[str, Edits] = {}
@@ -263,8 +289,10 @@ class _OptionRules:
 
     @cached_property
     def covered(self) -> frozenset[int]:
-        """Indices of the values of options that other releases or programs have."""
-        spans = (range(index, self._end(index, facts.takes)) for index, facts in self.facts_by_word.items())
+        """Indices of the values of unknown options, and of those that other releases or programs have."""
+        takes = {problem.option_word: 1 for problem in self.parsed.problems if problem.kind == "unknown"}
+        takes |= {index: facts.takes for index, facts in self.facts_by_word.items()}
+        spans = (range(index, self._end(index, size)) for index, size in takes.items() if index is not None)
         return frozenset(chain.from_iterable(spans))
 
     @cached_property
@@ -535,7 +563,8 @@ def _near(problem: Problem) -> list[str]:
 
 
 def _written(word: Word) -> str:
-    return (word.value or "").partition("=")[0]
+    [value] = placeholders.without_values([word])
+    return (value or "").partition("=")[0]
 
 
 def _is_value(text: str | None) -> bool:

@@ -59,7 +59,8 @@ class CommandRelease:
 
     version: str
     source: str
-    """"given", "image", "log", "newest" or "toolchain" (the release that it evaluates with)."""
+    """"given", "image", "pin" (a pip pin in the file), "log", "newest", "unknown" (checked as the newest) or
+    "toolchain" (the release that it evaluates with)."""
     data: str
     """Release whose generated data is used: the same, else the nearest."""
     file: str | None = field(default=None, metadata=UNPRINTED)

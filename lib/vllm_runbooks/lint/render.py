@@ -50,6 +50,8 @@ _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
     "given": "given",
     "image": "image tag",
+    "pin": "pinned in the file",
+    "unknown": "newest known; the release of the image is unknown, set it with --vllm",
     "log": "from the log",
     "newest": "newest known; set yours with --vllm",
     "page": "newest known; set yours in Release",

@@ -22,7 +22,7 @@ from vllm_runbooks.reading.arguments.bounds import refused
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.reading.arguments.spelling import alike
 from vllm_runbooks.reading.arguments.values import ValueReader, type_in_words
-from vllm_runbooks.reading.arguments.words import Rewritten, Token, rewrite
+from vllm_runbooks.reading.arguments.words import HOLE, Rewritten, Token, rewrite
 
 REFUSALS = frozenset(
     {
@@ -371,7 +371,9 @@ class _Parser:
         least, most, expected = _values_of(option.nargs)
         if match.explicit is not None:
             place = str(token.shift + match.shift)
-            if most == 0:
+            if most == 0 and match.explicit == HOLE:
+                self.flags[option.dest] = UNKNOWN
+            elif most == 0:
                 says = {"value": _cut(match.explicit), "at": place}
                 self._tell("unexpected-value", token, option, token.word, **says)
             elif least > 1:
@@ -539,7 +541,7 @@ class _Parser:
         self.flags[option.dest] = result
 
     def _value(self, option: Option, value: Token, option_word: int | None) -> Any:
-        if value.text is None and not value.is_made:
+        if not value.is_made and (value.text is None or value.text == HOLE):
             return UNKNOWN
         reader = ValueReader(self.release.objects, self.release.conversions)
         text = value.text or ""

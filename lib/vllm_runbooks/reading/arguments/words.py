@@ -12,6 +12,8 @@ from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.values import human_number
 
+HOLE = "\ufffc"
+"""An unknown value after `--option=`."""
 _MAX_KEYS = 60
 """Deepest path of keys; deeper ones are accepted."""
 _MODEL = re.compile(r"--model(?:=.+|$)")
@@ -113,7 +115,8 @@ def _with_model(tokens: list[Token], features: Mapping[str, Any], done: Rewritte
         return tokens[:at]
     done.consumed[word] = ("option", "--model", word)
     is_apart = text == "--model"
-    model = tokens[at + 1] if is_apart else Token(text[len("--model=") :], word, len("--model="))
+    given = text[len("--model=") :]
+    model = tokens[at + 1] if is_apart else Token(None if given == HOLE else given, word, len("--model="))
     return [model, *tokens[:at], *tokens[at + (2 if is_apart else 1) :]]
 
 
@@ -288,7 +291,7 @@ def _keyed(token: Token) -> tuple[str, str, str] | None:
 
 
 def _key_value(text: str | None, *, is_list: bool, reads_units: bool) -> Any:
-    if text is None:
+    if text is None or text == HOLE:
         return UNKNOWN
     if is_list:
         return text.split(",")

@@ -31,6 +31,7 @@ from vllm_runbooks.reading.documents import (
     placed_words,
     programs,
     python_calls,
+    templates,
     unit_files,
 )
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, WrittenLaunch
@@ -55,6 +56,8 @@ _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
 _INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
 """Content that makes a block worth parsing."""
+_TEMPLATED = frozenset({"shell", "unit", "dockerfile", "yaml"})
+"""Formats that are often templates."""
 _MAX_WITHIN = 4  # depth of code within a word of a script within code
 _MAX_NESTED = 60  # levels of JSON
 _MAX_CALLS = 100  # calls that are looked for in code that does not parse as a whole
@@ -211,6 +214,9 @@ def _once(items: Sequence[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
 
 def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
     readers = {"yaml": manifests.read, "unit": unit_files.read, "dockerfile": container_files.read}
+    if kind in _TEMPLATED and not around.is_rendered and templates.is_template(source.text):
+        _read_template(source, kind, replace(around, is_rendered=True), reading)
+        return
     if kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
@@ -228,6 +234,18 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
         code, within = reading.code.pop()
         if within.depth <= _MAX_WITHIN:
             _read_python(code, replace(within, is_page=True), reading)
+
+
+def _read_template(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
+    """Read the first branch of each condition, and of the others the launches that the first does not have."""
+    first = templates.rendered(source)
+    _read(first, kind, around, reading)
+    if not templates.has_branches(source.text):
+        return
+    other = DocumentReading(file=reading.file)
+    _read(templates.rendered(source, is_last=True), kind, around, other)
+    known = set(first.at)
+    reading.starts += [start for start in other.starts if start.start not in known]
 
 
 def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -291,7 +309,8 @@ def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> Non
         inner.starts = [
             start for start in inner.starts if start.words or start.keywords or start.is_elided or start.entry == "node"
         ]
-        is_ours = bool(inner.starts) or any(option.where == "bare" for option in inner.loose)
+        # Lines of options may be a list rather than a command that lacks its backslashes.
+        is_ours = bool(inner.starts) or any(option.where == "bare" and block.kind for option in inner.loose)
         is_named = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
         # Ignore a block about something else: its script may be a program's output.
         if not is_ours and not is_named:

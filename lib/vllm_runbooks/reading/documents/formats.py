@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from vllm_runbooks.reading.documents import glued
 from vllm_runbooks.reading.shell.word_lists import kinds_by_word, word_list
 
+_TEMPLATE_SUFFIX = re.compile(
+    r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|tftpl|erb|hbs|mustache|template|in|dist|example|sample|orig|bak|disabled|off)\Z"
+)
+"""Suffix of a template or an example, after that of the format."""
 _MAX_HEAD = 20_000  # characters that are looked at where the whole text need not be
 _FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
@@ -70,6 +74,7 @@ def has_suffix(name: str) -> bool:
 
 def _by_name(name: str) -> str | None:
     base = re.split(r"[/\\]", name)[-1].lower()
+    base = _TEMPLATE_SUFFIX.sub("", base)
     if base.startswith(("dockerfile", "containerfile")):
         return "dockerfile"
     suffix = re.search(r"\.[a-z]{2,10}1?\Z", base)

@@ -35,6 +35,21 @@ def release_of(image: str | None) -> str | None:
     return release[1] if release else None
 
 
+def is_own(image: str) -> bool:
+    """Whether an image is vLLM's own, from any registry that mirrors it."""
+    match = _IMAGE.match(image)
+    owner = match[1].rstrip("/").rsplit("/", 1)[-1] if match is not None else ""
+    return match is not None and owner == "vllm" and match[2].startswith("vllm-openai")
+
+
+def is_newest(image: str) -> bool:
+    """Whether an image of a server follows the newest release: `latest`, `nightly` or no tag."""
+    match = _IMAGE.match(image)
+    if match is None or not match[2].startswith("vllm-openai") or (match[3] is None and "@" in image):
+        return False
+    return match[3] is None or re.search(r"(?:\A|[-_.])(?:latest|nightly|main)(?:[-_.]|\Z)", match[3]) is not None
+
+
 def published_tag(image: str | None) -> str | None:
     """The tag of vLLM's own image for one of its releases, or for the newest; None for any other image."""
     match = _IMAGE.match(image or "")

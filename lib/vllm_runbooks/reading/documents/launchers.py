@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -18,7 +18,10 @@ _LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
-_SHORT_BOOLEAN = "Pditq"
+_SHORT_BOOLEAN = "PTditq"
+_IMAGE_NAME = re.compile(
+    r"[\w.-]{1,100}(?::\d{1,5})?(?:/[\w.-]{1,100}){0,6}(?::[\w.-]{1,128})?(?:@sha256:\w{1,64})?", re.ASCII
+)
 
 
 class ContainerLauncher(NamedTuple):
@@ -27,14 +30,15 @@ class ContainerLauncher(NamedTuple):
     at: int
     begin: int
     how: str
-    """"run" (an image), "exec" (in a container that runs), "kubectl" or "sandbox"."""
+    """"run" (an image), "exec" (in a container that runs), "compose" (a service's command), "kubectl" or
+    "sandbox"."""
 
 
 def launcher(values: Sequence[str], heads: Sequence[str]) -> ContainerLauncher | None:
     """The launcher in a command, by the values of its words and the programs."""
     for index, head in enumerate(heads):
         if head in _COMPOSERS:
-            return ContainerLauncher(index, index + 1, "exec")
+            return _of_composer(values, index, index + 1)
         if head in _SANDBOXES:
             return ContainerLauncher(index, index + 1, "sandbox")
         if head in _RUNTIMES or head == "kubectl":
@@ -46,16 +50,23 @@ def _of_runtime(values: Sequence[str], index: int, head: str) -> ContainerLaunch
     at = index + 1
     while at < len(values) and values[at].startswith("-"):
         at += 2 if values[at] in word_list("docker-global-options") else 1
-    if at < len(values) and values[at] == "container":
+    if at < len(values) and values[at] in {"container", "service"}:
         at += 1
     command = values[at] if at < len(values) else ""
     if command == "compose":
-        return ContainerLauncher(index, at + 1, "exec")
+        return _of_composer(values, index, at + 1)
     if head == "kubectl":
         return ContainerLauncher(index, at + 1, "kubectl") if command in {"run", "exec"} else None
     if command in {"run", "create"}:
         return ContainerLauncher(index, at + 1, "run")
     return ContainerLauncher(index, at + 1, "exec") if command == "exec" else None
+
+
+def _of_composer(values: Sequence[str], index: int, at: int) -> ContainerLauncher:
+    """`docker compose` with its options; other subcommands than `run` and `exec` launch what the file says."""
+    while at < len(values) and values[at].startswith("-"):
+        at += 2 if values[at] in word_list("compose-global-options") else 1
+    return ContainerLauncher(index, at + 1, "compose" if values[at : at + 1] in (["run"], ["exec"]) else "none")
 
 
 @dataclass
@@ -85,9 +96,9 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
     index = 0
     while index < len(words):
         word = words[index]
-        value = word.value or ""
+        value = _shown(word)
         if not value.startswith("-") or value == "-":
-            if not is_all and not (word.value is None and "[@]" in word.raw):  # an array of further options
+            if not is_all and not (word.value is None and _is_of_options(words, index)):
                 break
             index += 1
             continue
@@ -103,9 +114,42 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
     return options
 
 
+def _shown(word: Word) -> str:
+    """The value of a word; of a partly unknown one its text, which begins with an option's name (`--name=$NAME`)."""
+    return word.raw.lstrip("\"'") if word.value is None else word.value
+
+
+def _is_of_options(words: Sequence[Word], index: int) -> bool:
+    """Whether an unknown word is further options rather than the image: an array, or an image follows."""
+    if "[@]" in words[index].raw:
+        return True
+    if "image" in words[index].raw.lower():
+        return False
+    return any(_is_image(word) for word in _after(words, index))
+
+
+def _after(words: Sequence[Word], index: int) -> Iterator[Word]:
+    """Words that may be the image after an unknown one, without options and their values."""
+    at = index + 1
+    while at < len(words):
+        if _shown(words[at]).startswith("-"):
+            _, _, at = _option(words, at)
+        else:
+            yield words[at]
+            if words[at].value is not None:
+                return
+            at += 1
+
+
+def _is_image(word: Word) -> bool:
+    if word.value is None:
+        return "image" in word.raw.lower()
+    return "vllm" in word.value and word.value != "vllm" and _IMAGE_NAME.fullmatch(word.value) is not None
+
+
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
     word = words[index]
-    value = word.value or ""
+    value = _shown(word)
     if value.startswith("--"):
         name, equals, _ = value.partition("=")
         if equals:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launchers, programs, yaml_places
+from vllm_runbooks.reading.documents import launchers, pod_groups, programs, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -51,14 +51,27 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
             return
         count += 1
+        written = document
+        if around.is_rendered and not around.within:  # with the statements of the template
+            written = Excerpt.whole(reading.file).part(document.at[0], document.at[-1])
         try:
-            root = yaml_places.read(document)
+            root = _root(document, written)
         except YamlError as error:
-            if not yaml_places.is_near_template(document, error.at):
+            if not yaml_places.is_near_template(written, error.at):
                 reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
+
+
+def _root(document: Excerpt, written: Excerpt) -> Node | None:
+    """Root of a document; one that only looks like a template, such as a chat template in it, is read as it is."""
+    try:
+        return yaml_places.read(document)
+    except YamlError:
+        if document is written:
+            raise
+    return yaml_places.read(written, is_template=False)
 
 
 class _Manifest:
@@ -67,6 +80,7 @@ class _Manifest:
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
+        self.groups = pod_groups.gpus_of_groups(root) if pod_groups.SEVERAL_HOSTS.search(reading.file) else {}
 
     def read(self) -> None:
         root = self.root
@@ -165,6 +179,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_limits(values),
+            group=Gpus(None, self.groups[id(node)], node.start, node.end) if id(node) in self.groups else None,
             language="yaml",
             keys=_keys(node),
         )
@@ -459,8 +474,7 @@ def _interpolate(
                 made.append((UNKNOWN, text.at[index]))
                 reasons.append(f"unset variable {name[0]}")
             index = stop + 1
-        else:
-            bad = index if bad is None else bad
+        else:  # `$(`, `$@` and a lone `$` stay as they are
             made.append(("$", text.at[index]))
             index += 1
     return bad

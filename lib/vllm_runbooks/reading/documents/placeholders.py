@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.shell import Word
 
 _HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
@@ -17,15 +18,24 @@ _OMITTED = re.compile(
 )
 _STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
 """What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
-_MARKED = re.compile(r"@[A-Z_][A-Z0-9_]{0,60}@|%[A-Z_][A-Z0-9_]{0,60}%")
-"""A value that another program fills in before a script runs: `@PORT@`, `%PORT%`."""
+_MARKED = re.compile(r"@[A-Z_][A-Z0-9_]{0,60}@|%[A-Z_][A-Z0-9_]{0,60}%|__[A-Z][A-Z0-9_]{0,60}__")
+"""A value that another program fills in before a script runs: `@PORT@`, `%PORT%`, `__PORT__`."""
+_LATER = re.compile(
+    rf"{_MARKED.pattern}|<(?![<( ])[^<>\n]{{1,80}}>"
+    r"|\$\$?[({][A-Za-z_][^(){}\n]{0,200}[)}]|\$\$?[A-Za-z_]\w{0,200}"
+    r"|\{\{[^{}\n]{1,200}\}\}|(?:YOUR|REPLACE|CHANGE|INSERT|TODO|FIXME)(?:[_-][A-Za-z0-9_-]{1,60})?|CHANGEME"
+)
+"""A value that a person or a later program fills in: `<port>`, `${PORT}`, `$(PORT)`, `REPLACE_ME`."""
+_OPTION = re.compile(r"[\"']?(--?[A-Za-z][A-Za-z0-9_.-]{0,80})=")
 _NAMING = re.compile(
     r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
     r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
 )
 _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
-_TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
+_TEMPLATE = re.compile(
+    r"\{\{(?:[^{}\n]|\{(?!\{)[^{}\n]{0,200}\}){1,500}\}\}|\u2983{2}[^\n\u2983\u2984]{1,500}\u2984{2}|<%=[^%\n]{1,500}%>"
+)
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
 UNKNOWN = "\ue0b2x\ue0b0"
 """Marks an unknown part of a script: `filled` makes the word unknown."""
@@ -40,9 +50,14 @@ def marked(text: str, *, is_page: bool) -> str:
     return _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
 
 
+def is_marked(text: str) -> bool:
+    """Whether a text has a mark of `marked`."""
+    return "\ue0b2" in text and "\ue0b0" in text
+
+
 def filled(word: Word) -> Word:
     """The word, with an unknown value if it has a mark of `marked`."""
-    if word.value is not None and "\ue0b2" in word.value and "\ue0b0" in word.value:
+    if word.value is not None and is_marked(word.value):
         return replace(word, value=None, why="placeholder", at=None)
     return word
 
@@ -51,7 +66,7 @@ def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | Non
     """Arguments without placeholders, and whether there were any; None for a request for help."""
     kept: list[Word] = []
     is_elided = False
-    for index, word in enumerate(words):
+    for index, word in enumerate(map(filled, words)):
         value = word.value
         if value is None:
             kept.append(word)
@@ -66,6 +81,26 @@ def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | Non
         else:
             kept.append(word)
     return kept, is_elided
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a value is filled in before vLLM gets it, or by a person who uses the file."""
+    return _LATER.fullmatch(text) is not None
+
+
+def without_values(words: Sequence[Word]) -> list[str | None]:
+    """The values of words: unknown where one is to be filled in, `HOLE` if only its option is known."""
+    return [_without_value(word) for word in words]
+
+
+def _without_value(word: Word) -> str | None:
+    if word.value is None:
+        match = _OPTION.match(word.raw)
+        return f"{match[1]}={HOLE}" if match else None
+    name, equals, value = word.value.partition("=")
+    if equals and name.startswith("-") and is_placeholder(value):
+        return f"{name}={HOLE}"
+    return None if is_placeholder(word.value) else word.value
 
 
 def _is_to_be_filled(value: str, option: str | None) -> bool:

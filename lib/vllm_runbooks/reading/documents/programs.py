@@ -57,6 +57,8 @@ _VARIABLE_PROGRAM = re.compile(
     r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
 )
 """A variable named after the program it contains."""
+_WRAPPER = re.compile(r"(?=[\w.-]{0,80}vllm)(?:[\w-]{0,60}[_-])?(?:wrapper|launcher|entrypoint|guard)(?:\.py|\.sh)?")
+"""A program that passes its arguments on to `vllm`, by its name."""
 _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """Beginning of a word that may name a command."""
 _START = re.compile(
@@ -243,6 +245,7 @@ def options_of(words: Sequence[Word], where: str) -> list[LooseOption]:
 
 class _Command:
     def __init__(self, words: tuple[Word, ...], around: Around, reading: DocumentReading) -> None:
+        words = tuple(map(filled, words))
         self.words, self.around, self.reading = words, around, reading
         self.values = [word.value or "" for word in words]
         self.heads = [_program(word) for word in words]
@@ -329,6 +332,8 @@ class _Command:
                 return _subcommand(values[index + 2 : index + 4], 2)
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
+        if _WRAPPER.fullmatch(head) and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
+            return "serve", 1 + 1
         if head == "api_server.py" and (
             index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
         ):
@@ -427,8 +432,25 @@ class _Command:
         if launcher.how == "exec":
             self._read_inside(self.words[launcher.begin :])
             return
-        readers = {"kubectl": self._read_kubectl, "sandbox": self._read_sandbox, "run": self._read_run}
-        readers[launcher.how](launcher.begin)
+        readers = {
+            "kubectl": self._read_kubectl,
+            "sandbox": self._read_sandbox,
+            "run": self._read_run,
+            "compose": self._read_service,
+        }
+        if launcher.how in readers:
+            readers[launcher.how](launcher.begin)
+
+    def _read_service(self, begin: int) -> None:
+        """Read `docker compose run [options] SERVICE COMMAND`."""
+        options = launchers.container_options(self.words[begin:])
+        self.reading.settings += options.settings
+        entry = (options.entrypoint,) if options.entrypoint is not None else ()
+        settings = {setting.name: setting for setting in options.settings}
+        around = replace(self.around, environment=settings, depth=self.around.depth + 1)
+        words = (*entry, *options.rest)
+        if words and not (words[0].value or "").startswith("-"):
+            read_command(words, around, self.reading)
 
     def _read_run(self, begin: int) -> None:
         words = self.words
@@ -618,6 +640,7 @@ def _start(
         release=images.release_of(around.image.value) if around.image is not None else None,
         gpus=gpus.seen(around.environment, around.gpus),
         given=around.gpus,
+        group=around.group,
         name=around.name,
         language=around.language,
         within=around.within,

@@ -90,6 +90,8 @@ class WrittenLaunch:
     given: Gpus | None = None
     """GPUs of its container: the launch counts them from 0, and sees fewer if a variable restricts
     them."""
+    group: Gpus | None = None
+    """GPUs of all pods that serve together, if the launch is in one of several."""
     name: str = ""
     keywords: tuple[Keyword, ...] = ()
     language: str = "shell"
@@ -156,6 +158,7 @@ class Around:
     environment: Mapping[str, Setting] = field(default_factory=dict)
     image: Word | None = None
     gpus: Gpus | None = None
+    group: Gpus | None = None
     language: str = "shell"
     within: tuple[Within, ...] = ()
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -166,6 +169,8 @@ class Around:
     depth: int = 0
     invocation: Invocation | None = None
     is_local: bool = False
+    is_rendered: bool = False
+    """Whether the statements of a template are left out of the text."""
 
     @property
     def known(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import escapes, programs
+from vllm_runbooks.reading.documents import escapes, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
@@ -30,6 +30,7 @@ _PIECE = re.compile(
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add the launches and settings of a unit; a setting applies to the whole unit."""
+    source = Excerpt(placeholders.marked(source.text, is_page=False), source.at)
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
     container: dict[str, Excerpt] = {}
@@ -121,9 +122,9 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
         if match:
             word = _word(characters[match.end() :], first, end, value)
             at = word.at[0] if word.at else first
-            placed = replace(word, start=min(at, end))
+            placed = placeholders.filled(replace(word, start=min(at, end)))
             settings.append(Setting(match[1], placed, first, end, "unit", pair=(first, end)))
-        else:
+        elif not placeholders.is_marked(text):
             lost.append((text, first, end))
     if lost:
         is_plain = len(settings) == 1 and settings[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)

@@ -24,7 +24,13 @@ _MAX_MERGES = 20
 MAX_VISITED = 20_000
 """Nodes that a walk visits, aliases each time anew."""
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\})[ \t]*$", re.MULTILINE)
-_TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
+_TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}|<%=[^%\n]{0,500}%>")
+_STATEMENT = re.compile(
+    r"^[ \t]{0,200}(?:-[ \t]{1,8})?"
+    r"(?:\{\{-|\{%|<%|\{\{[ \t]{0,8}(?:if|else|end|range|with|include|toYaml|template)\b)",
+    re.MULTILINE,
+)
+"""A line that begins with a statement of a template, which may render to any number of lines."""
 _OPEN, _CLOSE = "\u2983", "\u2984"
 """Placeholders for the braces of a template's expression, which YAML would read as a mapping."""
 EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
@@ -132,13 +138,16 @@ def documents(source: Excerpt) -> Iterator[Excerpt]:
         yield source.part(begin, len(source.text))
 
 
-def read(source: Excerpt) -> Node | None:
+def read(source: Excerpt, *, is_template: bool = True) -> Node | None:
     """Root of one document, None if there are only comments. Raises YamlError as `roots` does."""
-    return next(iter(roots(source)), None)
+    return next(iter(roots(source, is_template=is_template)), None)
 
 
-def roots(source: Excerpt) -> list[Node]:
-    """The root of each document of a stream. Raises YamlError if the text is no YAML or more than can be read."""
+def roots(source: Excerpt, *, is_template: bool = True) -> list[Node]:
+    """The root of each document of a stream. Raises YamlError if the text is no YAML or more than can be read.
+
+    With `is_template`, `{{ … }}` is an expression rather than YAML.
+    """
     if len(source.text) > _MAX_LENGTH:
         raise YamlError(f"longer than {_MAX_LENGTH} characters", source.at[0])
     import warnings
@@ -146,10 +155,12 @@ def roots(source: Excerpt) -> list[Node]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), source.text)
-    text = _TEMPLATE.sub(
-        lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
-    )
+    text = source.text
+    if is_template:
+        text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), text)
+        text = _TEMPLATE.sub(
+            lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -167,7 +178,9 @@ def roots(source: Excerpt) -> list[Node]:
 
 
 def is_near_template(source: Excerpt, at: int) -> bool:
-    """Whether a template mark is near an offset, so that only the rendered text can be checked."""
+    """Whether only the rendered text can be checked: a template has statements, or a mark is near an offset."""
+    if _STATEMENT.search(source.text):
+        return True
     line = source.text.count("\n", 0, bisect_left(source.at, at))
     near = source.text.split("\n")[max(line - 1, 0) : line + 2]
     return any("{{" in text or "{%" in text for text in near)

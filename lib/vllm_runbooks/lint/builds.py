@@ -1,0 +1,133 @@
+"""Which vLLM a launch runs: a release, the newest, or somebody's own build, whose options are not all known."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from vllm_runbooks.reading.documents import LaunchFile, images
+from vllm_runbooks.reading.documents.starts import WrittenLaunch
+
+_VERSION = r"v?(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
+_PIN = re.compile(
+    rf"(?<![\w./-])vllm(?:\[[\w, -]{{1,60}}\])?[ \t]?(?:==|@)[ \t]?{_VERSION}(?![\w.])"
+    rf"|\bvllm-{_VERSION}[+-][\w.+-]{{1,80}}\.whl",
+    re.ASCII,
+)
+_PIN_BY_NAME = re.compile(r"(?<![\w./-])vllm(?:\[[\w, -]{1,60}\])?==v?\$\{?([A-Z_]{1,60})\}?", re.ASCII)
+_INSTALLER = re.compile(r"\b(?:pip|pip3|uv|uvx|pipx|conda|poetry|pdm)\b")
+_COMMENT = re.compile(r"(?:^|[ \t])(?:#|//)")
+_MAX_LINE = 2000
+
+_BY_RELEASE = frozenset(
+    {
+        "option.removed", "option.not-there-yet", "option.deprecated", "option.unknown", "option.foreign",
+        "option.unknown-key", "option.wrong-key-type", "option.wrong-choice", "option.wrong-type",
+        "option.unexpected-value", "option.extra-positional", "option.model-ignored", "option.conflict",
+        "option.required", "option.ambiguous", "option.refused-value", "option.without-effect",
+        "environment.removed", "environment.unknown", "environment.not-there-yet", "environment.refused-value",
+        "environment.wrong-value", "meaning.backend-unknown", "meaning.backend-variable-unknown",
+        "meaning.backend-unsupported", "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
+        "meaning.architecture-unknown", "meaning.quantization-absent", "meaning.quantization-unsupported",
+    }
+)  # fmt: skip
+"""Rules whose verdict depends on the release."""
+_BY_FORK = frozenset(
+    {
+        "option.unknown", "option.foreign", "option.unknown-key", "option.wrong-choice", "environment.unknown",
+        "meaning.backend-unknown", "meaning.backend-variable-unknown", "meaning.tool-parser-unknown",
+        "meaning.reasoning-parser-unknown",
+    }
+)  # fmt: skip
+"""Rules about names that a fork may add."""
+
+
+UNCERTAIN = {"unknown": _BY_RELEASE, "fork": _BY_FORK}
+"""Rules that are information at most for launches of an unknown release, and for forks."""
+
+
+class Spans:
+    """Ranges of a text, which may overlap."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def has(self, offset: int) -> bool:
+        """Whether an offset is in one of them."""
+        at = bisect_right(self._starts, offset) - 1
+        return at >= 0 and offset < self._ends[at]
+
+
+class Build(NamedTuple):
+    """The vLLM of a launch."""
+
+    release: str | None
+    """None if unknown, and for the newest."""
+    source: str
+    """As in `CommandRelease`: "image", "pin", "newest" or "unknown"."""
+    is_fork: bool = False
+
+
+def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
+    """The vLLM of a launch; `pin` is the release that its file installs."""
+    name = launch.image.value if launch.image is not None else None
+    is_base = "vllm" not in (name or "").lower() and (pin is not None or launch.kind == "dockerfile")
+    if name is None or is_base:
+        return Build(pin, "pin" if pin else "newest")
+    return _of_image(name)
+
+
+def _of_image(name: str) -> Build:
+    release, is_fork = images.release_of(name), not images.is_own(name)
+    if release is not None:
+        return Build(release, "image", is_fork)
+    return Build(None, "newest" if images.is_newest(name) else "unknown", is_fork)
+
+
+def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch], Build]) -> Mapping[str, Spans]:
+    """Text of the launches of unknown releases ("unknown") and of forks ("fork")."""
+    spans: dict[str, list[tuple[int, int]]] = {"unknown": [], "fork": []}
+    for launch in page.starts:
+        build = build_of_launch(launch)
+        texts = [(launch.start, launch.end), *((one.start, one.end) for one in launch.environment.values())]
+        spans["unknown"] += texts if build.source == "unknown" else []
+        spans["fork"] += texts if build.is_fork else []
+    if page.loose and not page.starts:  # arguments of a chart, whose image is next to them
+        others = [_of_image(word.value) for word in page.images if word.value and "vllm" in word.value]
+        texts = [(loose.start, loose.end) for loose in page.loose]
+        texts += [(setting.start, setting.end) for setting in page.settings]
+        spans["unknown"] += texts if others and all(build.source == "unknown" for build in others) else []
+        spans["fork"] += texts if others and all(build.is_fork for build in others) else []
+    return {kind: Spans(texts) for kind, texts in spans.items()}
+
+
+def pinned(page: LaunchFile) -> str | None:
+    """The only release that a file installs; comments do not count, nor does prose."""
+    if "vllm" not in page.text:
+        return None
+    releases: set[str] = set()
+    for line in page.text.split("\n"):
+        if "vllm" in line and len(line) <= _MAX_LINE:
+            releases.update(_pins(line, page))
+    return releases.pop() if len(releases) == 1 else None
+
+
+def _pins(line: str, page: LaunchFile) -> list[str]:
+    comment = _COMMENT.search(line)
+    code = line[: comment.start()] if comment else line
+    if page.kind == "page" and not _INSTALLER.search(code):
+        return []
+    named = _PIN_BY_NAME.search(code)
+    if named:
+        value = re.search(rf"\b{named[1]}=[\"']?{_VERSION}", page.text, re.ASCII)
+        return [value[1]] if value else []
+    return [match[1] or match[2] for match in _PIN.finditer(code)]

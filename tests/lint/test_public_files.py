@@ -1,0 +1,403 @@
+"""Files as they are in public repositories: what is not vLLM's, or is filled in later, is not checked."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.records import Issue
+
+
+def issues(name: str, text: str) -> list[Issue]:
+    """The issues of an indented text but for open ports, which any server here would have."""
+    linted = checking.lint_text(textwrap.dedent(text).lstrip("\n"), name=name)
+    return [issue for issue in linted.issues if issue.rule != "safety.open-port"]
+
+
+def found(name: str, text: str) -> list[str]:
+    return [f"{issue.severity.value} {issue.rule} {issue.text}" for issue in issues(name, text)]
+
+
+def launches(name: str, text: str) -> int:
+    return len(checking.lint_text(textwrap.dedent(text).lstrip("\n"), name=name).deployments)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "vllm.service",
+            r"""
+            [Service]
+            ExecStart=/usr/bin/docker run --rm --cidfile=%t/vllm-chat.cid --name vllm-chat \
+              --gpus all --ipc host -p 10.0.0.2:18000:8000 -v %h/models:/models \
+              -e HF_HUB_OFFLINE=1 -e MAX_JOBS=1 --memory-swappiness 0 \
+              --entrypoint vllm vllm/vllm-openai:v0.11.0 \
+              serve /models/chat --port 8000 --turbo 3
+            """,
+        ),
+        (
+            "vllm@.service",
+            r"""
+            [Service]
+            ExecStart=podman run --name=%N --cgroups=no-conmon --replace $PODMAN_ARGS \
+              --device nvidia.com/gpu=all -p${PORT}:8000 \
+              docker.io/vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B --turbo 3
+            """,
+        ),
+        (
+            "run.sh",
+            """
+            docker run $EXTRA --name="$NAME" -v$HOME/.cache:/root "${MORE[@]}" -p${PORT}:8000 \\
+              vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B --turbo 3
+            """,
+        ),
+        ("run.sh", 'nerdctl run ${GPUS} --label="a=$B" "$IMAGE" vllm serve Qwen/Qwen3-8B --turbo 3'),
+        ("run.sh", "docker compose -f a.yaml run --rm -e A=b --service-ports llm vllm serve Qwen/Qwen3-8B --turbo 3"),
+        ("run.sh", 'docker-compose run --name vllm --entrypoint bash vllm -c "vllm serve Qwen/Qwen3-8B --turbo 3"'),
+        ("run.sh", "docker service create --name vllm vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B --turbo 3"),
+    ],
+)
+def test_options_of_a_container_command_are_not_checked(name: str, text: str) -> None:
+    """Only the words after the image, or the service, are vLLM's; `--turbo 3` is one problem."""
+    assert found(name, text) == ["error option.unknown --turbo"]
+
+
+def test_compose_up_launches_what_its_file_says() -> None:
+    """The names of services after `up` are no command."""
+    assert launches("run.sh", "docker compose --profile gpu up -d --build vllm serve") == 0
+
+
+_POD = """
+    apiVersion: v1
+    kind: Pod
+    spec:
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.11.0
+          env:
+            - name: VLLM_LOGGING_LEVEL
+              value: "{0}"
+          args: ["--model", "{0}", "--port={0}", "--max-model-len", "{0}", "--enforce-eager={0}", "--dtype={0}"]
+"""
+
+
+@pytest.mark.parametrize(
+    "placeholder",
+    ["<port>", "$(PORT)", "${PORT}", "${PORT:-8000}", "${vLLM.port}", "$PORT", "{{ .Values.port }}", "{{ port }}",
+     "__PORT__", "@PORT@", "%PORT%", "REPLACE_ME", "YOUR-VALUE", "<%= @port %>", "${{ inputs.port }}"],
+)  # fmt: skip
+def test_a_placeholder_is_an_unknown_value(placeholder: str) -> None:
+    """Whatever fills it in later: Kubernetes, Kustomize, envsubst, Helm, Jinja, ERB, a workflow, a person."""
+    text = _POD.replace("{0}", placeholder)
+    assert found("pod.yaml", text) == []
+    assert launches("pod.yaml", text) == 1
+    assert found("pod.yaml", text.replace("--max-model-len", "--max-modle-len"))[0].endswith('"--max-modle-len"')
+    assert "--dtyp=" in found("pod.yaml", text.replace("--dtype=", "--dtyp="))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "vllm.service.j2",
+            r"""
+            # {{ ansible_managed }}
+            [Service]
+            Environment="VLLM_LOGGING_LEVEL={{ vllm_level | default('INFO') }}"
+            {% for item in vllm_environment %}
+            Environment={{ item }}
+            {% endfor %}
+            ExecStart={{ vllm_home }}/bin/vllm serve {{ vllm_model }} --port {{ vllm_port }} \
+              {% if vllm_key %}
+              --api-key {{ vllm_key }} \
+              {% endif %}
+              --attention-backend {{ backend }}{% if lora %} --enable-lora{% endif %} --turbo 3
+            """,
+        ),
+        (
+            "start.sh.tpl",
+            r"""
+            #!/bin/bash
+            {{- if .gpu }}
+            vllm serve {{ .model }} --port {{ .port }} \
+              {{- if .quantization }}
+              --quantization {{ .quantization }} \
+              {{- else }}
+              --quantization none-at-all \
+              {{- end }}
+              --turbo 3
+            {{- end }}
+            """,
+        ),
+        (
+            "start.sh.erb",
+            r"""
+            <% if @quiet %>
+            export VLLM_LOGGING_LEVEL=<%= @level %>
+            <% end %>
+            vllm serve <%= @model %> --port <%= @port %> --turbo 3
+            """,
+        ),
+        (
+            "user_data.sh.tftpl",
+            r"""
+            %{ if gpu ~}
+            vllm serve ${model} --port ${port} --turbo 3
+            %{ else ~}
+            echo "no GPU"
+            %{ endif ~}
+            """,
+        ),
+        (
+            "templates/deployment.yaml",
+            r"""
+            apiVersion: apps/v1
+            kind: Deployment
+            spec:
+              template:
+                spec:
+                  containers:
+                    - name: vllm
+                      {{- if .Values.digest }}
+                      image: "{{ .Values.image }}@{{ .Values.digest }}"
+                      {{- else }}
+                      image: "{{ .Values.image }}:{{ .Values.tag }}"
+                      {{- end }}
+                      command: ["vllm", "serve", "{{ .Values.model }}"]
+                      {{- if .Values.tp }}
+                      args: ["--tensor-parallel-size={{ .Values.tp }}", "--turbo", "3"]
+                      {{- else }}
+                      args: ["--turbo", "3"]
+                      {{- end }}
+                      {{- with .Values.resources }}
+                      resources:
+                        {{- toYaml . | nindent 12 }}
+                      {{- end }}
+            """,
+        ),
+    ],
+)
+def test_a_template_is_checked_without_its_statements(name: str, text: str) -> None:
+    """Its values are unknown, a key in two branches is no duplicate, and `--turbo` is found."""
+    assert [line.split()[1] for line in found(name, text)] == ["option.unknown"]
+
+
+def test_both_branches_of_a_template_are_searched_for_launches() -> None:
+    """A launch in the branch that is not taken is checked too."""
+    text = """
+        [Service]
+        {% if container %}
+        ExecStart=docker run vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B
+        {% else %}
+        ExecStart=/opt/vllm/bin/vllm serve Qwen/Qwen3-8B
+        {% endif %}
+    """
+    assert launches("vllm.service.j2", text) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("template: |\n    {%- if x %}\n   {{ y }}\n    {%- endif %}\nimage: vllm/vllm-openai\n", []),
+        ("{{- if .Values.on }}\nargs:\n{{ toYaml .Values.vllm | indent 2 }}\n - --port\n{{- end }}\n", []),
+        ("on: ${{ github.ref }}\nrun: vllm\n bad: [\n", ["error file.not-yaml "]),
+    ],
+)
+def test_yaml_is_rejected_only_if_it_is_no_template(text: str, expected: list[str]) -> None:
+    """A chart is YAML after it is rendered; a chat template in YAML is a text."""
+    assert found("values.yaml", text) == expected
+
+
+_GONE = "option.removed --swap-space"
+
+
+@pytest.mark.parametrize(
+    ("image", "expected", "source"),
+    [
+        ("vllm/vllm-openai:v0.11.0", ["error option.unknown --turbo"], "image"),
+        ("registry.corp:5000/hub/vllm/vllm-openai:v0.11.0-cu130", ["error option.unknown --turbo"], "image"),
+        ("vllm/vllm-openai", [f"error {_GONE}", "error option.unknown --turbo"], "newest"),
+        ("vllm/vllm-openai:nightly-aarch64", [f"error {_GONE}", "error option.unknown --turbo"], "newest"),
+        ("lmcache/vllm-openai:latest", [f"error {_GONE}", "info option.unknown --turbo"], "newest"),
+        ("someone/vllm-openai:v0.11.0-fast", ["info option.unknown --turbo"], "image"),
+        *(
+            (image, [f"info {_GONE}", "info option.unknown --turbo"], "unknown")
+            for image in (
+                "vllm/vllm-openai:qwen-preview", "vllm/vllm-openai@sha256:1aa47363", "vllm/vllm-tpu:nightly",
+                "lmcache/vllm-openai:2025-05-27-v1", "rocm/vllm-dev:open-mi300-08052025", "my-vllm:local",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_the_image_tells_the_release(image: str, expected: list[str], source: str) -> None:
+    """A build of somebody else may have its own options, and one of an unknown date those of any release."""
+    text = f"docker run --entrypoint vllm {image} serve Qwen/Qwen3-8B --swap-space 4 --turbo 3\n"
+    linted = checking.lint_text(text, name="run.sh", fix=True)
+
+    assert [line for line in found("run.sh", text) if "without-effect" not in line] == expected
+    assert linted.vllm.source == source
+    assert source != "unknown" or linted.fixed == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "release"),
+    [
+        ("a.sh", "pip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.sh", "uv pip install 'vllm[audio]==0.8.5.post1'\nvllm serve Qwen/Qwen3-8B\n", "0.8.5.post1"),
+        ("a.sh", "VLLM_VERSION=0.8.5\npip install vllm==${VLLM_VERSION}\nvllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.sh", "docker run python:3.12 sh -c 'pip install vllm==0.8.5; vllm serve Qwen/Qwen3-8B'\n", "0.8.5"),
+        ("Dockerfile", "FROM nvidia/cuda:12.8\nRUN pip install vllm==0.8.5\nCMD vllm serve Qwen/Qwen3-8B\n", "0.8.5"),
+        ("a.py", "image = base.pip_install('vllm==0.8.5')\ncmd = ['vllm', 'serve', 'Qwen/Qwen3-8B']\n", "0.8.5"),
+        ("a.sh", "# pip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B  # vllm==0.8.5\n", None),
+        ("a.sh", "pip install vllm==0.8.5 || pip install vllm==0.9.1\nvllm serve Qwen/Qwen3-8B\n", None),
+        ("a.sh", "pip install 'vllm>=0.8.5' vllm-flash-attn==2.6.1\nvllm serve Qwen/Qwen3-8B\n", None),
+        ("a.sh", "pip install vllm==0.8.5\ndocker run vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B\n", "0.11.0"),
+        ("a.md", "vllm==0.8.5 was slower.\n\n```bash\nvllm serve Qwen/Qwen3-8B\n```\n", None),
+    ],
+)  # fmt: skip
+def test_a_pip_pin_tells_the_release(name: str, text: str, release: str | None) -> None:
+    """Only what is installed counts: no comment, no prose, and not one of several."""
+    vllm = checking.lint_text(text, name=name).vllm
+
+    assert (vllm.version if vllm.source != "newest" else None) == release
+
+
+_LEADER = """
+    apiVersion: leaderworkerset.x-k8s.io/v1
+    kind: LeaderWorkerSet
+    spec:
+      leaderWorkerTemplate:
+        size: 2
+        leaderTemplate:
+          spec:
+            containers:
+              - name: leader
+                image: vllm/vllm-openai:v0.11.0
+                command: ["sh", "-c", "{command}"]
+                resources: {{limits: {{nvidia.com/gpu: 8}}}}
+        workerTemplate:
+          spec:
+            containers:
+              - name: worker
+                image: vllm/vllm-openai:v0.11.0
+                resources: {{limits: {{nvidia.com/gpu: 8}}}}
+"""
+_RAY = """
+    apiVersion: ray.io/v1
+    kind: RayCluster
+    spec:
+      headGroupSpec:
+        template:
+          spec:
+            containers:
+              - name: head
+                image: vllm/vllm-openai:v0.11.0
+                args: ["{command}"]
+                command: ["sh", "-c"]
+                resources: {{limits: {{nvidia.com/gpu: 4}}}}
+      workerGroupSpecs:
+        - replicas: {replicas}
+          template:
+            spec:
+              containers:
+                - name: worker
+                  resources: {{limits: {{nvidia.com/gpu: 4}}}}
+"""
+_TP = "vllm serve Qwen/Qwen3-32B --tensor-parallel-size"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error"),
+    [
+        (_LEADER.format(command=f"multi-node-serving.sh leader; {_TP} 8 --pipeline-parallel-size 2"), False),
+        (_LEADER.format(command=f"{_TP} 8 --pipeline-parallel-size 2 --nnodes 2 --node-rank 0"), False),
+        (_LEADER.format(command=f"multi-node-serving.sh leader; {_TP} 32"), True),
+        (_RAY.format(command=f"{_TP} 16 --distributed-executor-backend ray", replicas=3), False),
+        (_RAY.format(command=f"{_TP} 16 --distributed-executor-backend ray", replicas=2), True),
+        (_RAY.format(command=f"{_TP} 16", replicas="${WORKERS}"), False),
+        (
+            f"""
+            services:
+              head:
+                image: vllm/vllm-openai:v0.11.0
+                entrypoint: ["bash", "-c", "ray start --head; {_TP} 8"]
+                deploy: {{resources: {{reservations: {{devices: [{{count: 4, capabilities: [gpu]}}]}}}}}}
+            """,
+            False,
+        ),
+    ],
+)
+def test_the_gpus_of_all_pods_of_a_group_count(text: str, is_error: bool) -> None:  # noqa: FBT001
+    """LeaderWorkerSet and KubeRay have the GPUs of a leader and its workers; a joined host's are unknown."""
+    rules = [line.split()[:2] for line in found("a.yaml", text)]
+
+    assert (["error", "meaning.more-gpus-than-given"] in rules) == is_error
+    assert ["warning", "meaning.gpus-unused"] not in rules
+
+
+def test_a_wrapper_of_vllm_passes_its_arguments_on() -> None:
+    """A program that is named after vLLM and serves with its options."""
+    command = "python3 /opt/my_vllm_wrapper.py serve Qwen/Qwen3-8B --served-model-name a --turbo 3"
+
+    assert launches("a.sh", command) == 1
+    assert launches("a.sh", "vllm-bench serve Qwen/Qwen3-8B --served-model-name a") == 0
+
+
+_LAUNCH = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", f"# docker compose --profile pd up; pytest --full --all\n{_LAUNCH}"),
+        ("compose.yaml", "# docker compose --profile pd\nservices: {a: {image: vllm/vllm-openai, command: m}}\n"),
+        ("a.md", "```text\n--dry-run    print only\n--resume     go on\n--run-name N name\n--seed N     a seed\n```\n"),
+        ("a.md", "```text\nserve model\n--served-model-name\n--port\nbench --host\n--model\n```\n"),
+        ("a.md", "| Flag | |\n|---|---|\n| `--gpu` | type |\n| `--scaling-policy` | file |\n| `--all` | `--model` |\n"),
+        ("a.sh", 'python bench.py --num-gpus 8 --engine-args 3 --serve-cmd "vllm-bench serve"\n'),
+    ],
+)  # fmt: skip
+def test_options_of_other_programs_are_not_checked(name: str, text: str) -> None:
+    """Comments, lists and tables name options of any program."""
+    linted = checking.lint_text(text, name=name, fix=True)
+
+    assert found(name, text) == []
+    assert linted.fixed == text
+
+
+@pytest.mark.parametrize(
+    "text", [f"# was --swap-space 4 --dtype int3\n{_LAUNCH}", f"{_LAUNCH}# then --max-modle-len 4\n"]
+)
+def test_a_comment_is_never_changed(text: str) -> None:
+    """What it says about vLLM's options is information."""
+    linted = checking.lint_text(text, name="a.sh", fix=True)
+
+    assert {line.split()[0] for line in found("a.sh", text)} <= {"info"}
+    assert linted.fixed == text
+    assert checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="a.sh")[1].count("# ") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity"),
+    [
+        ("a.sh", "vllm serve Qwen/Qwen3-8B\n", "warning"),
+        ("a.sh", "docker run -p 8000:8000 vllm/vllm-openai:v0.11.0 --model Qwen/Qwen3-8B\n", "warning"),
+        ("compose.yaml", "services: {a: {image: vllm/vllm-openai:v0.11.0, command: --model m}}\n", "info"),
+        (
+            "compose.yaml",
+            "services: {a: {network_mode: host, image: vllm/vllm-openai:v0.11.0, command: --model m}}\n",
+            "warning",
+        ),
+        ("pod.yaml", _POD, "info"),
+        ("pod.yaml", _POD.replace("spec:", "spec:\n      hostNetwork: true"), "warning"),
+        ("Dockerfile", 'FROM vllm/vllm-openai:v0.11.0\nCMD ["--model", "m"]\n', "info"),
+    ],
+)
+def test_an_open_port_in_a_private_network_is_information(name: str, text: str, severity: str) -> None:
+    """Pods and services of a compose file are reached as their network allows; the host's network is open."""
+    linted = checking.lint_text(textwrap.dedent(text), name=name)
+
+    assert [issue.severity.value for issue in linted.issues if issue.rule == "safety.open-port"] == [severity]
