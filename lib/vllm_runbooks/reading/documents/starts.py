@@ -109,6 +109,10 @@ class WrittenLaunch:
     """Shell invocation, if any: background, waiting, loop."""
     container: Sequence[Word] = ()
     is_local: bool = False
+    builder: str = ""
+    """Chart, operator or server that builds the launch and has its own vLLM; empty for vLLM's own command."""
+    has_own_options: bool = False
+    """Whether the builder reads options of its own among those of vLLM."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,8 @@ class Around:
     depth: int = 0
     invocation: Invocation | None = None
     is_local: bool = False
+    builder: str = ""
+    has_own_options: bool = False
 
     @property
     def known(self) -> dict[str, str]:

@@ -24,6 +24,8 @@ _MAX_MERGES = 20
 MAX_VISITED = 20_000
 """Nodes that a walk visits, aliases each time anew."""
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\})[ \t]*$", re.MULTILINE)
+_BLANK_BLOCK = re.compile(r"(?<=[|>\-+\d]\n)(?:[ \t]++\n)++")
+"""Blank lines at the beginning of a block scalar, which YAML allows only up to its indentation."""
 _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}")
 _OPEN, _CLOSE = "\u2983", "\u2984"
 """Placeholders for the braces of a template's expression, which YAML would read as a mapping."""
@@ -147,6 +149,7 @@ def roots(source: Excerpt) -> list[Node]:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), source.text)
+    text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
     text = _TEMPLATE.sub(
         lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
     )
