@@ -1548,7 +1548,7 @@ def test_options_of_docker_run_are_read_with_their_values(
         ("./api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("python -u api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("cat api_server.py --model m", []),
-        ("python /x/vllm/entrypoints/api_server.py --model m", [("shell", "demo_server", "--model m")]),
+        ("python /x/vllm/entrypoints/api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("conda run --name vllm serve x", []),
         ("conda run -n vllm vllm serve x", [("shell", "serve", "x")]),
         ("sudo -u vllm serve m", []),

@@ -209,9 +209,14 @@ def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -
     kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
-    begun = sorted(start.start for start in reading.starts)
+    run = " ".join(
+        word.raw
+        for invocation in script.invocations[:_MAX_SEEN]
+        if invocation.words and invocation.words[0].value != "eval"  # which parses a text that is partly unknown
+        for word in invocation.words[:_MAX_SEEN]
+    )
     for item in kept[:_MAX_KEPT]:
-        if bisect_left(begun, item.value.start) == bisect_right(begun, item.value.end):  # it is run, and was read there
+        if f"${item.name}" not in run and f"${{{item.name}" not in run:
             _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
 
 
