@@ -31,6 +31,8 @@ from vllm_runbooks.reading.documents import (
     placed_words,
     programs,
     python_calls,
+    quoted_code,
+    recipe_files,
     unit_files,
 )
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, WrittenLaunch
@@ -68,7 +70,8 @@ class LaunchFile:
     """The vLLM launches of a file; positions are offsets in its text."""
 
     kind: str
-    """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
+    """"shell", "yaml", "unit", "python", "dockerfile", "make", "just", "notebook", "code",
+    "page", "argv" or "log"."""
     text: str
     starts: tuple[WrittenLaunch, ...] = ()
     nodes: tuple[WrittenLaunch, ...] = ()
@@ -211,7 +214,13 @@ def _once(items: Sequence[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
 
 def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
     readers = {"yaml": manifests.read, "unit": unit_files.read, "dockerfile": container_files.read}
-    if kind == "page":
+    if kind in {"make", "just"}:
+        recipe_files.read(source, around, reading, kind)
+    elif kind == "code":
+        source, page = quoted_code.masked(source), DocumentReading(file=reading.file)
+        _read_page(source, around, page)
+        quoted_code.read(source, around, reading, page)
+    elif kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
         _read_shell(source, around, reading)

@@ -6,17 +6,23 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.reading import shell
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar
 from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_OPTIONS = 500  # words of one launch
+_TELLING = 2  # options that identify a configuration of vLLM
+_NEAR = 0.8
+"""Least similarity (see difflib) of a misspelt name."""
 _STEP = re.compile(r"[^.]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SCHEME = re.compile(r"([a-z0-9+.-]{1,20})://(.*)", re.DOTALL)
@@ -56,6 +62,8 @@ class LaunchForm(Authored):
     """Paths of the image; `repository:tag` for two paths that are joined by a colon."""
     args: tuple[str, ...] = ()
     """Paths of lists of arguments, or of one text with several."""
+    command: tuple[str, ...] = ()
+    """Paths of a command as one text, which the builder splits at blanks and line ends."""
     options: Mapping[str, str] = field(default_factory=dict)
     """The option that a value at a path becomes."""
     settings: tuple[str, ...] = ()
@@ -227,6 +235,16 @@ def arguments(node: Node) -> list[Word]:
     return [word for item in node.items if isinstance(item, Scalar) for word in _item(item)]
 
 
+def command(match: FormMatch) -> tuple[Word, ...]:
+    """The command of the form, split at blanks and line ends."""
+    text = match.scalar(match.form.command)
+    if text is None:
+        return ()
+    line = Excerpt(re.sub(r"\\\n|\n", lambda end: " " * len(end[0]), text.value), text.text.at)
+    invocations = shell.read(line).invocations
+    return tuple(invocations[0].words) if invocations else ()
+
+
 def _item(item: Scalar) -> list[Word]:
     """An item of a list of arguments: a chart that writes it into a script passes `--option value` as two."""
     word = plain_word(item)
@@ -260,6 +278,28 @@ def option_of_key(key: str) -> str:
 def is_option(option: str) -> bool:
     """Whether some release of vLLM has an option of this spelling."""
     return option in options.past().lives
+
+
+def config(root: Node) -> tuple[Word, ...]:
+    """The arguments of a file for `vllm serve --config`; none if a key is far from every option's name."""
+    if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS:
+        return ()
+    pairs = root.items()
+    names = [f"--{key.value.replace('_', '-')}" for key, _ in pairs]
+    known = [name for name in names if is_option(name)]
+    telling = set(known).difference(word_list("common-options"), ("--model", "--name", "--config"))
+    if len(telling) < _TELLING or len(names) - len(known) > 1:
+        return ()
+    spellings = list(options.past().lives)
+    if not all(name in known or get_close_matches(name, spellings, 1, _NEAR) for name in names):
+        return ()
+    model = next((value for key, value in pairs if key.value in {"model", "model_tag"}), None)
+    begin = pairs[0][0].start
+    first = plain_word(model) if isinstance(model, Scalar) else Word(None, begin, begin, "", "on the command line")
+    made = [first]
+    for (key, value), name in zip(pairs, names, strict=True):
+        made += _option_words(name, key, value) if value is not model else []
+    return tuple(made)
 
 
 def _option_words(option: str, key: Node, value: Node) -> list[Word]:

@@ -77,6 +77,10 @@ class _Manifest:
         root = self.root
         keys = {key.value for key, _ in root.items()} if isinstance(root, yaml_places.Mapping) else set()
         is_compose = "services" in keys and "kind" not in keys
+        if words := launch_forms.config(root):
+            around = replace(self.around, kind="config", language="yaml", is_certain=False)
+            programs.add_built("serve", words, around, self.reading, is_elided=True)
+            return
         count = 0
         for count, (path, node) in enumerate(yaml_places.walk(root), 1):  # noqa: B007 - read behind the loop
             if id(node) in self.done:
@@ -97,6 +101,8 @@ class _Manifest:
         is_service = is_compose and len(path) == 2 and path[0] == "services"
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:
+            if values.keys() >= {"op", "path", "value"}:
+                self._patch(values)
             return
         self._report_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
@@ -117,6 +123,11 @@ class _Manifest:
         if match is None:
             return False
         words, form = launch_forms.words(match), match.form
+        if form.command:
+            words = launch_forms.command(match)
+            programs.read_command(words, replace(self.around, language="shell", is_certain=False), self.reading)
+            self.done |= {id(part) for part in match.nodes(form.command)}
+            return True
         image = self._image_of(match)
         if not words and not form.is_launch_alone:
             return False
@@ -162,6 +173,17 @@ class _Manifest:
                 return image
         return None
 
+    def _patch(self, values: Mapping[str, Node]) -> None:
+        """Arguments that a JSON patch of Kustomize puts into a container."""
+        target, value = values["path"], values["value"]
+        if not isinstance(target, Scalar) or not re.search(r"/args(?:/[-\d]+)?\Z", target.value):
+            return
+        words = tuple(_expanded(item, {}, is_partial=True) for item in _scalars(value))
+        if isinstance(value, yaml_places.Sequence) and programs.are_own(words):
+            around = replace(self.around, kind="kubernetes", language="yaml", builder="kustomize")
+            programs.add_built("image", words, around, self.reading)
+            self.done |= {id(item) for item in value.items}
+
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
         """Arguments that a chart appends to its own launch."""
         words = [_word(item) for item in node.items if isinstance(item, Scalar)]
@@ -184,7 +206,7 @@ class _Manifest:
     def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
-        if key.endswith(_NESTED) and "\n" in node.value:
+        if (key.endswith(_NESTED) or key == "patch") and "\n" in node.value:
             if len(self.around.within) < _MAX_NESTED and not node.has_template:
                 around = replace(self.around, within=(*self.around.within, Within("yaml", node.start, node.end)))
                 inner = DocumentReading(file=self.reading.file)

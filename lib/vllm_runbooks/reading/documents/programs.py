@@ -60,7 +60,7 @@ _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """Beginning of a word that may name a command."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench|launch)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
-    r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
+    r"|\$\{?\w{0,40}(?i:vllm)\w{0,40}\}?[\"']?[ \t]{1,8}serve\b|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
 )
 """Text that may contain a launch."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
@@ -598,10 +598,19 @@ def run_image(
 
 
 def add_built(
-    entry: str, words: Sequence[Word], around: Around, reading: DocumentReading, *, places: Sequence[Word] = ()
+    entry: str,
+    words: Sequence[Word],
+    around: Around,
+    reading: DocumentReading,
+    *,
+    places: Sequence[Word] = (),
+    is_elided: bool = False,
 ) -> None:
-    """Add a launch that a chart, operator or server builds from these words."""
+    """Add a launch that a chart, operator or server builds from these words, `is_elided` besides others."""
+    count = len(reading.starts)
     _add_start(entry, words, places or words, around, reading, prefix=())
+    if is_elided:
+        reading.change_starts(count, lambda start: replace(start, is_elided=True))
 
 
 def _add_start(
@@ -717,7 +726,7 @@ def _is_program(value: str | None) -> bool:
 
 def are_own(words: Sequence[Word]) -> bool:
     """Whether the arguments are specific to vLLM's server."""
-    values = [word.value or "" for word in words]
+    values = [word.raw.lstrip("\"'") if word.value is None else word.value for word in words]
     if any(value.startswith(_OWN) for value in values):
         return True
     names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)}
