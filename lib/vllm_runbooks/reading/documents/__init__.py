@@ -29,6 +29,7 @@ from vllm_runbooks.reading.documents import (
     manifests,
     pages,
     placed_words,
+    placeholders,
     programs,
     python_calls,
     quoted_code,
@@ -52,6 +53,8 @@ _GIVEN_PYTHON = re.compile(r"\s*(?:sudo\s+)?python[\d.]{0,5}(?:\s+-\w{1,20})*(?:
 _NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-bracket"))
 """Troubles of a text that no shell would begin to run."""
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
+_STATEMENT = re.compile(r"^[ \t]*\{%[-+ \w][^\n]{0,1000}%\}", re.MULTILINE)
+"""A statement of Jinja, whose result is the script."""
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
@@ -223,8 +226,10 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
     elif kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
-        _read_shell(source, around, reading)
+        _read_shell(placeholders.rendered(source) if _STATEMENT.search(source.text) else source, around, reading)
     elif kind in readers:
+        if kind == "unit":
+            source = placeholders.rendered(source)
         readers[kind](source, around, reading)
         _read_comments(source, reading)
     elif kind == "notebook":

@@ -37,7 +37,10 @@ _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?
 """Chart keys whose list is appended to the arguments of a launch."""
 _NESTED = (".yaml", ".yml", ".json", "serveConfigV2")
 """Ends of keys whose value is a YAML document: files of a ConfigMap, and KubeRay's configuration of Ray Serve."""
-_INTEREST = re.compile(r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand")
+_INTEREST = re.compile(
+    r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
+    r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
+)
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 

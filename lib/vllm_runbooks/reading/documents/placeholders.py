@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.shell import Word
 
 _HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
@@ -27,6 +28,14 @@ _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
+_EXPRESSION = re.compile(r"\{\{[^\n]{0,1000}?\}\}")
+_STATEMENT = re.compile(r"(?<!\$)\{%[-+ \w][^\n]{0,1000}?%\}|(?<!\$)\{# (?s:.){0,4000}? #\}")
+_STATEMENT_LINE = re.compile(
+    r"^(?:[ \t]*(?:\{%[-+ \w][^\n]{0,1000}?%\}|\{\{-?[ \t]*(?:if|else|end|range|with|define|template|/\*)\b[^\n]{0,1000}?\}\}))+"
+    r"[ \t]*\n",
+    re.MULTILINE,
+)
+"""A line with nothing but statements of Jinja or of a Go template."""
 UNKNOWN = "\ue0b2x\ue0b0"
 """Marks an unknown part of a script: `filled` makes the word unknown."""
 _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
@@ -38,6 +47,22 @@ def marked(text: str, *, is_page: bool) -> str:
     if is_page:
         text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
     return _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
+
+
+def rendered(source: Excerpt) -> Excerpt:
+    """A text without a template's statements, in which its expressions are unknown.
+
+    A line with nothing but statements is removed, as Ansible and Helm remove it.
+    """
+    if "{%" not in source.text and "{{" not in source.text:
+        return source
+    done, kept = 0, []
+    for match in _STATEMENT_LINE.finditer(source.text):
+        kept.append((done, match.start()))
+        done = match.end()
+    source = source.joined([*kept, (done, len(source.text))])
+    text = _STATEMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source.text)
+    return Excerpt(_EXPRESSION.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text), source.at)
 
 
 def filled(word: Word) -> Word:

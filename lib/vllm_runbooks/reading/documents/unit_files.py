@@ -10,6 +10,7 @@ from dataclasses import replace
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import escapes, programs
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
+from vllm_runbooks.reading.documents.placeholders import filled
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -61,7 +62,8 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, kind="systemd", environment=environment, language="systemd")
     for _, value in commands:
         for words in _command_lines(value, environment, reading.troubles, has_file=has_file):
-            programs.read_command(_without_operators(words, reading.troubles), around, reading)
+            kept = _without_operators(list(map(filled, words)), reading.troubles)
+            programs.read_command(kept, around, reading)
     if container:
         _read_container(container, around, reading, has_file=has_file)
 
@@ -121,9 +123,9 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
         if match:
             word = _word(characters[match.end() :], first, end, value)
             at = word.at[0] if word.at else first
-            placed = replace(word, start=min(at, end))
+            placed = filled(replace(word, start=min(at, end)))
             settings.append(Setting(match[1], placed, first, end, "unit", pair=(first, end)))
-        else:
+        elif "\ue0b2" not in text:  # a template fills in whole assignments
             lost.append((text, first, end))
     if lost:
         is_plain = len(settings) == 1 and settings[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)
