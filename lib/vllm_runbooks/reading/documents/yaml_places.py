@@ -149,7 +149,8 @@ def roots(source: Excerpt) -> list[Node]:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), source.text)
-    text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
+    if text != source.text:
+        text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
     text = _TEMPLATE.sub(
         lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
     )
