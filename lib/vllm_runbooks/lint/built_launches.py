@@ -10,7 +10,15 @@ from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _OF_NAMES = frozenset(
     f"option.{kind}"
-    for kind in ("unknown", "foreign", "ambiguous", "abbreviation", "extra-positional", "model-ignored", "model-as-option")
+    for kind in (
+        "unknown",
+        "foreign",
+        "ambiguous",
+        "abbreviation",
+        "extra-positional",
+        "model-ignored",
+        "model-as-option",
+    )
 )
 """Rules about names that the program may have itself."""
 _OF_RELEASES = frozenset(f"option.{kind}" for kind in ("removed", "not-there-yet", "deprecated"))

@@ -16,7 +16,15 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import built_launches, calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import (
+    built_launches,
+    calls,
+    config_files,
+    environment_rules,
+    ignore_comments,
+    meaning,
+    option_rules,
+)
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion

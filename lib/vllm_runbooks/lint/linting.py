@@ -12,9 +12,9 @@ from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import config_files, mending, moves
 from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.linted_text import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
+from vllm_runbooks.lint.mentions import mentioned
 from vllm_runbooks.lint.records import ChangedDefault, Linted, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
-from vllm_runbooks.lint.mentions import mentioned
 from vllm_runbooks.lint.told import MAX_ISSUES, issues, launches
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.arguments import Parsed

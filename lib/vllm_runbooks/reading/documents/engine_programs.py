@@ -106,8 +106,7 @@ def of_vllm(program: EngineProgram, words: Sequence[Word]) -> list[Word]:
             is_skipped = not equals
         elif name in program.renamed:
             new = program.renamed[name]
-            at = None if word.at is None else (*[word.at[0]] * len(new), *word.at[len(name) :])
-            made.append(replace(word, value=f"{new}{(word.value or '')[len(name) :]}", at=at))
+            made.append(replace(word, value=f"{new}{(word.value or '')[len(name) :]}", at=None))
         elif name not in program.flags:
             made.append(word)
     return made

@@ -23,7 +23,9 @@ _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([A-Za-z_]\w{0,60})")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
 
-_TEMPLATE_SUFFIX = re.compile(r"(?<=.)(?:\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|tftpl|erb|example|sample|dist|in))+\Z")
+_TEMPLATE_SUFFIX = re.compile(
+    r"(?<=.)(?:\.(?:j2|jinja2?|tpl|tmpl|gotmpl|template|tftpl|erb|example|sample|dist|in))+\Z"
+)
 """Suffixes of a template, whose result has the format of the suffix before."""
 _LISTED = re.compile(
     r"[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t]"
@@ -56,7 +58,7 @@ _ENDED = re.compile(r"[A-Za-z)][.!?]\Z")
 
 
 def kind_of(text: str, name: str = "") -> str:
-    """The format of a file: "shell", "yaml", "unit", "python", "dockerfile", "make", "just", "notebook", "code" or "page"."""
+    """The format of a file, by its name, else by its content; see `LaunchFile.kind`."""
     return _by_name(name) or by_content(text)
 
 

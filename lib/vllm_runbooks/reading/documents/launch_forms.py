@@ -82,16 +82,24 @@ class LaunchForm(Authored):
     """Whether the mapping is a launch even without a model and arguments."""
 
 
+def _completed(table: Mapping[str, LaunchForm], name: str) -> LaunchForm:
+    """A form with the fields of the forms that it is like."""
+    form, seen = table[name], {name}
+    while form.like and form.like not in seen:
+        seen.add(form.like)
+        other = table[form.like]
+        missing = (item.name for item in fields(form) if not getattr(form, item.name) and item.name != "at")
+        form = replace(form, **{field: getattr(other, field) for field in missing}, like=other.like)
+    return form
+
+
 @cache
 def _by_last_key() -> Mapping[str, tuple[tuple[str, LaunchForm], ...]]:
     """The forms by the last key of their path, `*` for any, "" for the root."""
     forms: dict[str, tuple[tuple[str, LaunchForm], ...]] = {}
     table = load_table("launch_forms", LaunchForm)
-    for name, form in table.items():
-        if form.like:
-            model = table[form.like]
-            missing = (item.name for item in fields(form) if not getattr(form, item.name) and item.name != "at")
-            form = replace(form, **{field: getattr(model, field) for field in missing})  # noqa: PLW2901
+    for name in table:
+        form = _completed(table, name)
         last = form.at[-1] if form.at else ""
         forms[last] = (*forms.get(last, ()), (name, form))
     return forms

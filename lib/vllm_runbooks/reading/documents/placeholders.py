@@ -31,8 +31,8 @@ _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2
 _EXPRESSION = re.compile(r"\{\{[^\n]{0,1000}?\}\}")
 _STATEMENT = re.compile(r"(?<!\$)\{%[-+ \w][^\n]{0,1000}?%\}|(?<!\$)\{# (?s:.){0,4000}? #\}")
 _STATEMENT_LINE = re.compile(
-    r"^(?:[ \t]*(?:\{%[-+ \w][^\n]{0,1000}?%\}|\{\{-?[ \t]*(?:if|else|end|range|with|define|template|/\*)\b[^\n]{0,1000}?\}\}))+"
-    r"[ \t]*\n",
+    r"^(?:[ \t]*(?:\{%[-+ \w][^\n]{0,1000}?%\}"
+    r"|\{\{-?[ \t]*(?:if|else|end|range|with|define|template)\b[^\n]{0,1000}?\}\}))+[ \t]*\n",
     re.MULTILINE,
 )
 """A line with nothing but statements of Jinja or of a Go template."""

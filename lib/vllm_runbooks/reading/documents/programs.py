@@ -60,7 +60,8 @@ _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """Beginning of a word that may name a command."""
 _START = re.compile(
     r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench|launch)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
-    r"|\$\{?\w{0,40}(?i:vllm)\w{0,40}\}?[\"']?[ \t]{1,8}serve\b|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
+    r"|\$\{?\w{0,40}(?i:vllm)\w{0,40}\}?[\"']?[ \t]{1,8}serve\b"
+    r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
 )
 """Text that may contain a launch."""
 _OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
@@ -582,7 +583,9 @@ def run_image(
         if len(reading.starts) > count or first != "serve" or not ("vllm" in (name or "").lower() or are_own(rest)):
             return
         # The image's entry point is `vllm`, or a script that passes its arguments on.
-        _add_start("serve", rest[1:], [*before, *rest], replace(around, image=image), reading, prefix=(*before, rest[0]))
+        _add_start(
+            "serve", rest[1:], [*before, *rest], replace(around, image=image), reading, prefix=(*before, rest[0])
+        )
         return
     program = engine_programs.of_image(name)
     if program is not None and rest:
@@ -630,7 +633,7 @@ def _add_start(
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
     program = engine_programs.by_id().get(entry)
     if program is not None:
-        around = replace(around, builder=entry, has_own_options=program.has_own_options)
+        around = replace(around, builder=around.builder or entry, has_own_options=program.has_own_options)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
         first = arguments[0].start

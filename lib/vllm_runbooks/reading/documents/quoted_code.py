@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading import shell
 from vllm_runbooks.reading.documents import placed_words, placeholders, programs
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Within, WrittenLaunch
-from vllm_runbooks.reading import shell
 from vllm_runbooks.reading.shell import Word
 
 _TOKEN = re.compile(
@@ -83,7 +83,9 @@ def _apart(starts: Sequence[WrittenLaunch], others: Sequence[WrittenLaunch]) -> 
 def _is_command(word: Word) -> bool:
     """Whether a text is a command or script rather than an argument or prose."""
     value = word.value or ""
-    return programs.may_start(value) and re.search(r"\s", value.strip()) is not None and _COMMAND.match(value) is not None
+    return (
+        programs.may_start(value) and re.search(r"\s", value.strip()) is not None and _COMMAND.match(value) is not None
+    )
 
 
 class _Code:
@@ -123,9 +125,9 @@ class _Code:
                 level.pending = None
             elif kind == "name":
                 last = None
-                if level.bracket == "[" or level.bracket == "(":
+                if level.bracket in {"[", "("}:
                     level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
-                elif not level.name or not re.match(r"\s*[=:]", self.source.text[match.end() :][:8]) is None:
+                elif not level.name or re.match(r"\s*[=:]", self.source.text[match.end() :][:8]) is not None:
                     level.name = match[0].rsplit(".", 1)[-1]
             elif kind == "other" and level.bracket == "[":
                 level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
@@ -139,12 +141,14 @@ class _Code:
         body = self.source.part(start, end)
         if size == 1:
             characters = [
-                (piece[0] if len(piece[0]) == 1 else {"n": "\n", "t": "\t"}.get(piece[0][1], piece[0][1]), body.at[piece.start()])
+                (
+                    piece[0] if len(piece[0]) == 1 else {"n": "\n", "t": "\t"}.get(piece[0][1], piece[0][1]),
+                    body.at[piece.start()],
+                )
                 for piece in re.finditer(r"\\.|(?s:.)", body.text)
             ]
             body = placed_words.excerpt_of_characters(characters, body.at[len(body.text)])
-        word = placed_words.literal(body, start=self.source.at[match.start()], end=self.source.at[match.end() - 1] + 1)
-        return word
+        return placed_words.literal(body, start=self.source.at[match.start()], end=self.source.at[match.end() - 1] + 1)
 
     def _text(self, word: Word) -> None:
         """Read a text that is a command or script."""
@@ -200,6 +204,6 @@ class _Code:
             programs.run_image(entry or None, rest, around.image, around, self.reading)
         elif len(entry) + len(rest) > 1:
             programs.read_command((*entry, *rest), around, self.reading)
-        for name, words in values.items():
+        for words in values.values():
             if len(words) > 1 and words is not entry and words is not rest and not any(map(_is_command, words)):
                 programs.read_command(words, self._around({}), self.reading)

@@ -11,9 +11,13 @@ from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading
 
 _ASSIGNED = {
-    "make": re.compile(r"^(?:export[ \t]+|override[ \t]+)?([A-Za-z_][\w.-]{0,100})[ \t]*[:?]{0,3}=[ \t]*(.*)$", re.MULTILINE),
-    "just": re.compile(r"^(?:export[ \t]+)?([A-Za-z_][\w-]{0,100})[ \t]*:=[ \t]*[\"']([^\"'\n]*)[\"'][ \t]*$", re.MULTILINE),
-}  # fmt: skip
+    "make": re.compile(
+        r"^(?:(?:export|override)[ \t]+)?([A-Za-z_][\w.-]{0,100})[ \t]*[:?]{0,3}=[ \t]*(.*)$", re.MULTILINE
+    ),
+    "just": re.compile(
+        r"^(?:export[ \t]+)?([A-Za-z_][\w-]{0,100})[ \t]*:=[ \t]*[\"']([^\"'\n]*)[\"'][ \t]*$", re.MULTILINE
+    ),
+}
 _REFERENCE = {
     "make": re.compile(r"\$(?:\$|\(([^()\n]{0,400})\)|\{([^{}\n]{0,400})\}|([A-Za-z@<^*?]))|(?s:.)"),
     "just": re.compile(r"\{\{[ \t]*([^{}\n]{0,400}?)[ \t]*\}\}|(?s:.)"),
@@ -42,7 +46,9 @@ def _recipe_lines(source: Excerpt, kind: str) -> Iterator[Excerpt]:
         end = begin + len(line)
         stop = min(end + 1, len(source.text))
         is_indented = line[:1] == "\t" or (kind == "just" and line[:1] == " ")
-        is_joined = bool(parts) and not is_script and source.text[parts[-1][0] : parts[-1][1]].rstrip("\n").endswith("\\")
+        is_joined = (
+            bool(parts) and not is_script and source.text[parts[-1][0] : parts[-1][1]].rstrip("\n").endswith("\\")
+        )
         if is_script and line.strip() and not is_indented:
             yield source.joined(parts)
             parts, is_script = [], False

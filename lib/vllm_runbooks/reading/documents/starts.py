@@ -70,8 +70,8 @@ class WrittenLaunch:
     """A launch of vLLM."""
 
     kind: str
-    """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "config" (a file for `--config`), "argv"
-    or "log"."""
+    """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "config" (a file for
+    `--config`), "argv" or "log"."""
     entry: str
     """"serve", "api_server", "image" (the image's default command), "LLM", "EngineArgs",
     "AsyncEngineArgs", "run-batch", "bench latency" and so on; "node" for a host of a Ray cluster,
