@@ -144,6 +144,23 @@ spec:
 """,
         "serve org/m --max-model-len 512",
     ),
+    "aibrix_claim": (
+        """kind: ModelClaim
+spec: {engine: vllm, artifactURL: "huggingface://org/m", engineConfig: {args: {--max-model-len: "512"}}}
+""",
+        "serve org/m --max-model-len 512",
+    ),
+    "aibrix_batch": (
+        """data:
+  templates.yaml: |
+    - spec:
+        engine: {type: vllm, image: "vllm/vllm-openai:v0.9.1", serve_args: [--seed=1]}
+        parallelism: {tp: 2}
+        engine_args: {max_num_seqs: 4}
+        accelerator: {count: 2}
+""",
+        "serve ? --tensor-parallel-size 2 --max-num-seqs 4 --seed=1",
+    ),
     "llama_swap": (
         "models:\n  a:\n    cmd: |\n      vllm serve org/m\n      --port ${PORT}\n      --max-model-len 512\n",
         "serve org/m --port ? --max-model-len 512",
@@ -371,6 +388,17 @@ def test_a_patch_of_kustomize_has_the_arguments_of_a_launch() -> None:
     assert [[written(launch) for launch in starts] for starts in found] == [
         ["image --model=m --max-model-len=512"], ["image --model=m --max-model-len=512"], [],
     ]  # fmt: skip
+
+
+def test_containers_of_a_document_that_is_no_yaml_are_read() -> None:
+    """The error is reported, and the launch is found in the part that is YAML."""
+    containers = (
+        "        containers:\n        - name: a\n          image: vllm/x\n\n          args: [--model, m, --seed, '1']\n"
+    )
+    page = documents.read(f"apiVersion: v1\n    kind: x\n{containers}    b: c\n# vllm\n", "a.yaml")
+
+    assert [written(launch) for launch in page.starts] == ["image --model m --seed 1"]
+    assert [trouble.kind for trouble in page.troubles] == ["file.not-yaml"]
 
 
 def test_a_command_as_one_text_is_a_script() -> None:

@@ -21,7 +21,7 @@ _OF_NAMES = frozenset(
     )
 )
 """Rules about names that the program may have itself."""
-_OF_RELEASES = frozenset(f"option.{kind}" for kind in ("removed", "not-there-yet", "deprecated"))
+_OF_RELEASES = frozenset(f"option.{kind}" for kind in ("removed", "not-there-yet", "deprecated", "unexpected-value"))
 """Rules about names that the program's vLLM may have."""
 _VARIABLES = frozenset(f"environment.{kind}" for kind in ("removed", "not-there-yet", "unknown"))
 _OF_COMMANDS = frozenset(("option.required",))

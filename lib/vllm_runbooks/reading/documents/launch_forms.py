@@ -196,7 +196,7 @@ def words(match: FormMatch) -> tuple[Word, ...]:
     for path in form.known_settings:
         made += _settings(match.at(path), own=form.own, is_known=True)
     for node in match.nodes(form.args):
-        made += arguments(node)
+        made += arguments(node, is_known=bool(form.known_settings))
     return tuple(made[:_MAX_OPTIONS])
 
 
@@ -231,15 +231,18 @@ def plain_word(scalar: Scalar) -> Word:
     return Word(scalar.value, scalar.start, scalar.end, f"{quote}{scalar.value}{quote}", "", scalar.text.at[:-1])
 
 
-def arguments(node: Node) -> list[Word]:
-    """The arguments of a list, or of a text that a shell or chart splits."""
+def arguments(node: Node, *, is_known: bool) -> list[Word]:
+    """The arguments of a list, of a text that a shell or chart splits, or of a mapping by option.
+
+    With `is_known`, only the keys that are options count.
+    """
     if isinstance(node, Scalar):
         if node.has_template or node.value in _NOTHING:
             return []
         invocations = shell.read(node.text).invocations
         return list(invocations[0].words) if invocations else []
     if isinstance(node, yaml_places.Mapping):
-        return _settings(node, own=(), is_known=False)
+        return _settings(node, own=(), is_known=is_known)
     return [word for item in node.items if isinstance(item, Scalar) for word in _item(item)]
 
 
@@ -270,8 +273,10 @@ def _item(item: Scalar) -> list[Word]:
 def _settings(node: Node | None, *, own: tuple[str, ...], is_known: bool) -> list[Word]:
     """Words of a mapping from names of options to values."""
     made: list[Word] = []
-    for key, value in node.items() if isinstance(node, yaml_places.Mapping) else ():
-        option = option_of_key(key.value)
+    pairs = node.items() if isinstance(node, yaml_places.Mapping) else []
+    is_dashed = all(key.value.startswith("-") for key, _ in pairs)
+    for key, value in pairs:
+        option = key.value if is_dashed else option_of_key(key.value)
         if key.value in own or (is_known and (not is_option(option) or isinstance(value, yaml_places.Mapping))):
             continue
         made += _option_words(option, key, value)

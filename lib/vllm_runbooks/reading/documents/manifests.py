@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import launch_forms, launchers, programs, yaml_places
@@ -35,6 +36,12 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """Text that needs no quotes in YAML, unless it is a reserved word."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Chart keys whose list is appended to the arguments of a launch."""
+_CONTAINERS = re.compile(
+    r"^(?P<indent>[ ]*+)(?:containers|initContainers):[ ]*+\n(?:(?P=indent)(?:[ ]|-[ ])[^\n]*+(?:\n|\Z)|[ \t]*+\n)++",
+    re.MULTILINE,
+)
+"""A list of containers with its key."""
+_MAX_PARTS = 50  # lists of containers that are read in a document that is no YAML
 _NESTED = (".yaml", ".yml", ".json", "serveConfigV2")
 """Ends of keys whose value is a YAML document: files of a ConfigMap, and KubeRay's configuration of Ray Serve."""
 _INTEREST = re.compile(
@@ -64,9 +71,25 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str
         except YamlError as error:
             if not yaml_places.is_near_template(document, error.at):
                 reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
+            _read_parts(document, around, reading)
             continue
         if root is not None:
             _Manifest(root, around, reading, file).read()
+
+
+def _read_parts(document: Excerpt, around: Around, reading: DocumentReading) -> None:
+    """Add the launches of the lists of containers in a document that is no YAML as a whole."""
+    done = 0
+    for match in islice(_CONTAINERS.finditer(document.text), _MAX_PARTS):
+        if match.start() < done:
+            continue
+        try:
+            root = yaml_places.read(document.part(*match.span()))
+        except YamlError:
+            continue
+        if root is not None:
+            done = match.end()
+            _Manifest(root, around, reading, "").read()
 
 
 class _Manifest:

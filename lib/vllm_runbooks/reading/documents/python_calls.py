@@ -441,6 +441,8 @@ class _Program:
         words = tuple(self._word(item) for item in node.elts if not isinstance(item, ast.Starred))
         if words[0].value is None and words[0].why.startswith("variable python"):
             words = (replace(words[0], value="python", why=""), *words[1:])
+        if (words[0].value or "").startswith("-") and not programs.are_own(words):
+            return  # options of any program
         environment = {**self.around.environment, **self.environment}
         count = len(self.reading.starts)
         programs.read_command(
