@@ -427,6 +427,16 @@ def test_a_command_kept_for_eval_is_read() -> None:
     assert "serve ? --port ? --seed 1" in [written(launch) for launch in documents.read(text, "a.sh").starts]
 
 
+def test_a_script_that_an_image_contains_is_read() -> None:
+    """Written by `COPY` or `RUN` from a here-document."""
+    text = (
+        "FROM x\nCOPY <<EOF /a.sh\n#!/bin/sh\nvllm serve a --seed 1\nEOF\n"
+        "RUN cat > /b.sh <<'X' && chmod +x /b.sh\nvllm serve b\nX\nCMD [\"/a.sh\"]\n"
+    )
+
+    assert [written(launch) for launch in documents.read(text, "Dockerfile").starts] == ["serve a --seed 1", "serve b"]
+
+
 def test_help_as_the_default_argument_of_an_image_is_replaced() -> None:
     """The entry point is the launch."""
     text = 'FROM x\nENTRYPOINT ["python", "-m", "vllm.entrypoints.openai.api_server"]\nCMD ["--help"]\n'

@@ -231,6 +231,8 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
         if kind == "unit":
             source = placeholders.rendered(source)
         readers[kind](source, around, reading)
+        if kind == "dockerfile":
+            _read_written(source, around, reading, ())
         _read_comments(source, reading)
     elif kind == "notebook":
         _check_json(source, reading)
@@ -248,6 +250,12 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
     before = len(reading.starts)
     programs.read_script(source, around, reading)
     run = sorted(start.start for start in reading.starts[before:])
+    _read_written(source, around, reading, run)
+    _read_comments(source, reading)
+
+
+def _read_written(source: Excerpt, around: Around, reading: DocumentReading, run: Sequence[int]) -> None:
+    """Add the launches of the files that a script writes; `run` is where the launches that it starts begin."""
     for body, target, is_literal in heredocs(source):
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
@@ -267,7 +275,6 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
                 for trouble in part.troubles
             ]
         reading.add(part)
-    _read_comments(source, reading)
 
 
 def _read_comments(source: Excerpt, reading: DocumentReading) -> None:
