@@ -643,7 +643,7 @@ def test_a_here_document_does_not_make_a_script_a_page() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("main.tf", "page"), ("a.toml", "page"), ("run.ps1", "page"), ("run.bat", "page"), ("pod.json", "yaml")],
+    [("main.tf", "code"), ("a.toml", "code"), ("run.ps1", "page"), ("run.bat", "page"), ("pod.json", "yaml")],
 )
 def test_other_languages_are_not_scripts(name: str, kind: str) -> None:
     """Text in another language is not checked as a shell script."""
@@ -1548,7 +1548,7 @@ def test_options_of_docker_run_are_read_with_their_values(
         ("./api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("python -u api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("cat api_server.py --model m", []),
-        ("python /x/vllm/entrypoints/api_server.py --model m", [("shell", "demo_server", "--model m")]),
+        ("python /x/vllm/entrypoints/api_server.py --model m", [("shell", "api_server", "--model m")]),
         ("conda run --name vllm serve x", []),
         ("conda run -n vllm vllm serve x", [("shell", "serve", "x")]),
         ("sudo -u vllm serve m", []),
@@ -2397,7 +2397,7 @@ def test_a_format_is_detected_by_its_own_syntax(text: str, kind: str) -> None:
         *(("a/Dockerfile", "dockerfile"), ("Dockerfile.gpu", "dockerfile"), ("Containerfile", "dockerfile")),
         *(("x.dockerfile", "dockerfile"), (r"c:\x\run.SH", "shell"), ("a.env", "shell"), (".envrc", "shell")),
         *(("a.yml", "yaml"), ("a.json", "yaml"), ("a.container", "unit"), ("a.py", "python"), ("a.ipynb", "notebook")),
-        *(("README.md", "page"), ("a.log", "page"), ("a.tf", "page"), ("a.log1", None), ("a.txt", None), ("sh", None)),
+        *(("README.md", "page"), ("a.log", "page"), ("a.tf", "code"), ("a.log1", None), ("a.txt", None), ("sh", None)),
         *(("a.sh/b", None), ("", None), ("a.h", None)),
     ],
 )

@@ -17,7 +17,16 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import builds, calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import (
+    builds,
+    built_launches,
+    calls,
+    config_files,
+    environment_rules,
+    ignore_comments,
+    meaning,
+    option_rules,
+)
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
@@ -278,10 +287,14 @@ class LintedText:
             if launch.entry in CALLS:
                 problems = arguments.parse_call(_literals(launch), data, launch.entry)
                 for hit in option_rules.of_call(launch, problems, data, tables):
+                    if not built_launches.is_certain(hit, launch):
+                        continue
                     made = hit.edits or calls.edits(self.page, launch, hit, data, tables)
                     yield replace(hit, edits=made, is_call=True)
             else:
                 for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
+                    if not built_launches.is_certain(hit, launch):
+                        continue
                     if message := hit.says.get("message"):
                         needed = meaning.needed_values(self._command(launch, parsed), message, data)
                         hit = replace(hit, says={**hit.says, **needed})  # noqa: PLW2901 - the same hit, with more to say
@@ -298,7 +311,9 @@ class LintedText:
         for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
         hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
-        yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
+        for hit in environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None):
+            if not built_launches.is_of_other_release(hit, self.page.starts):
+                yield hit
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)

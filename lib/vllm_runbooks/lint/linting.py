@@ -12,6 +12,7 @@ from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import config_files, mending, moves
 from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.linted_text import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
+from vllm_runbooks.lint.mentions import mentioned
 from vllm_runbooks.lint.records import ChangedDefault, Linted, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import MAX_ISSUES, issues, launches
@@ -40,7 +41,9 @@ def lint(text: str, knowledge: Knowledge, request: LintRequest, *, fix: bool = F
     fixed = secrets.hidden(mended.text) if fix else None
     found_issues = tuple(issues(judged, secrets))
     left_out = max(0, len(judged.hits) - MAX_ISSUES)
-    return Linted(judged.release, found_issues, tuple(launches(judged, secrets)), fixed, knowledge.lang, left_out)
+    found_launches = tuple(launches(judged, secrets))
+    mention = None if found_launches or found_issues else mentioned(text, secrets)
+    return Linted(judged.release, found_issues, found_launches, fixed, knowledge.lang, left_out, mention)
 
 
 def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:

@@ -79,6 +79,14 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class VllmMention:
+    """A word of vLLM in a text without a launch."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Linted:
     """Output of `lint --format json`."""
 
@@ -91,6 +99,8 @@ class Linted:
     """Language of the messages if not English."""
     left_out: int = field(default=0, metadata=UNPRINTED)
     """Number of issues that are not among `issues`, which are the gravest of very many."""
+    mention: VllmMention | None = field(default=None, metadata=OMIT_NONE)
+    """First word of vLLM in a text in which no launch was found; None if there is none, or a launch."""
 
 
 @dataclass(frozen=True)

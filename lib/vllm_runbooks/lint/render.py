@@ -71,7 +71,11 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) 
     launches = sum(len(result.deployments) for result in results)
     releases = _listed(list(dict.fromkeys(map(release, results))), say)
     if not launches and not issues:
-        return styled(say("No vLLM launch found; nothing was checked."), Tone.WARN)
+        mention = next((result.mention for result in results if isinstance(result, Linted) and result.mention), None)
+        if mention is None or len(results) > 1:
+            return styled(say("No vLLM launch found; nothing was checked."), Tone.WARN)
+        text = "No vLLM launch found; nothing was checked, although line {line} has {word}."
+        return styled(say(text, line=mention.line, word=mention.text), Tone.WARN)
     count = say("{count} launch" if launches == 1 else "{count} launches", count=launches)
     if len(results) > 1:
         count = say("{launches} of {count} files", launches=count, count=len(results))

@@ -31,6 +31,8 @@ from vllm_runbooks.reading.documents import (
     placed_words,
     programs,
     python_calls,
+    quoted_code,
+    recipe_files,
     templates,
     unit_files,
 )
@@ -71,7 +73,8 @@ class LaunchFile:
     """The vLLM launches of a file; positions are offsets in its text."""
 
     kind: str
-    """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
+    """"shell", "yaml", "unit", "python", "dockerfile", "make", "just", "notebook", "code",
+    "page", "argv" or "log"."""
     text: str
     starts: tuple[WrittenLaunch, ...] = ()
     nodes: tuple[WrittenLaunch, ...] = ()
@@ -217,12 +220,20 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
     if kind in _TEMPLATED and not around.is_rendered and templates.is_template(source.text):
         _read_template(source, kind, replace(around, is_rendered=True), reading)
         return
-    if kind == "page":
+    if kind in {"make", "just"}:
+        recipe_files.read(source, around, reading, kind)
+    elif kind == "code":
+        source, page = quoted_code.masked(source), DocumentReading(file=reading.file)
+        _read_page(source, around, page)
+        quoted_code.read(source, around, reading, page)
+    elif kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
         _read_shell(source, around, reading)
     elif kind in readers:
         readers[kind](source, around, reading)
+        if kind == "dockerfile":
+            _read_written(source, around, reading, ())
         _read_comments(source, reading)
     elif kind == "notebook":
         _check_json(source, reading)
@@ -252,6 +263,12 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
     before = len(reading.starts)
     programs.read_script(source, around, reading)
     run = sorted(start.start for start in reading.starts[before:])
+    _read_written(source, around, reading, run)
+    _read_comments(source, reading)
+
+
+def _read_written(source: Excerpt, around: Around, reading: DocumentReading, run: Sequence[int]) -> None:
+    """Add the launches of the files that a script writes; `run` is where the launches that it starts begin."""
     for body, target, is_literal in heredocs(source):
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
@@ -271,7 +288,6 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
                 for trouble in part.troubles
             ]
         reading.add(part)
-    _read_comments(source, reading)
 
 
 def _read_comments(source: Excerpt, reading: DocumentReading) -> None:

@@ -52,6 +52,11 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
         programs.read_script(entry, around, reading)
     elif entry is None and command is not None and arguments is None:
         programs.read_script(command, around, reading)
+    elif words and arguments and len(arguments) == 1 and arguments[0].value in {"--help", "-h"}:
+        # A default for a container that is started without arguments.
+        count = len(reading.starts)
+        programs.run_image(words, (), image, replace(around, language="json"), reading)
+        reading.change_starts(count, lambda start: replace(start, is_elided=True))
     elif words or arguments:
         programs.run_image(words or None, arguments or (), image, replace(around, language="json"), reading)
 

@@ -8,10 +8,6 @@ from collections.abc import Iterator
 from vllm_runbooks.reading.documents import glued
 from vllm_runbooks.reading.shell.word_lists import kinds_by_word, word_list
 
-_TEMPLATE_SUFFIX = re.compile(
-    r"\.(?:j2|jinja2?|tpl|tmpl|gotmpl|tftpl|erb|hbs|mustache|template|in|dist|example|sample|orig|bak|disabled|off)\Z"
-)
-"""Suffix of a template or an example, after that of the format."""
 _MAX_HEAD = 20_000  # characters that are looked at where the whole text need not be
 _FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
@@ -27,6 +23,10 @@ _HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([A-Za-z_]\w{0,60})")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
 
+_TEMPLATE_SUFFIX = re.compile(
+    r"(?<=.)(?:\.(?:j2|jinja2?|tpl|tmpl|gotmpl|tftpl|erb|hbs|mustache|template|in|dist|example|sample|orig|bak|disabled|off))+\Z"
+)
+"""Suffixes of a template, whose result has the format of the suffix before."""
 _LISTED = re.compile(
     r"[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t]"
     r"|={3,}\Z|-{3,}\Z|\*{3,}\Z"
@@ -58,7 +58,7 @@ _ENDED = re.compile(r"[A-Za-z)][.!?]\Z")
 
 
 def kind_of(text: str, name: str = "") -> str:
-    """The format of a file: "shell", "yaml", "unit", "python", "dockerfile", "notebook" or "page"."""
+    """The format of a file, by its name, else by its content; see `LaunchFile.kind`."""
     return _by_name(name) or by_content(text)
 
 
@@ -73,8 +73,11 @@ def has_suffix(name: str) -> bool:
 
 
 def _by_name(name: str) -> str | None:
-    base = re.split(r"[/\\]", name)[-1].lower()
-    base = _TEMPLATE_SUFFIX.sub("", base)
+    base = _TEMPLATE_SUFFIX.sub("", re.split(r"[/\\]", name)[-1].lower())
+    if re.fullmatch(r"(?:gnu)?makefile(?:\.\w{1,20})?|.*\.mk", base):
+        return "make"
+    if re.fullmatch(r"\.?justfile|.*\.just", base):
+        return "just"
     if base.startswith(("dockerfile", "containerfile")):
         return "dockerfile"
     suffix = re.search(r"\.[a-z]{2,10}1?\Z", base)

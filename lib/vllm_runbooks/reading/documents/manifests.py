@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launchers, pod_groups, programs, yaml_places
+from vllm_runbooks.reading.documents import launch_forms, launchers, pod_groups, programs, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -35,13 +36,27 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """Text that needs no quotes in YAML, unless it is a reserved word."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Chart keys whose list is appended to the arguments of a launch."""
-_INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
+_CONTAINERS = re.compile(
+    r"^(?P<indent>[ ]*+)(?:containers|initContainers):[ ]*+\n(?:(?P=indent)(?:[ ]|-[ ])[^\n]*+(?:\n|\Z)|[ \t]*+\n)++",
+    re.MULTILINE,
+)
+"""A list of containers with its key."""
+_MAX_PARTS = 50  # lists of containers that are read in a document that is no YAML
+_NESTED = (".yaml", ".yml", ".json", "serveConfigV2")
+"""Ends of keys whose value is a YAML document: files of a ConfigMap, and KubeRay's configuration of Ray Serve."""
+_INTEREST = re.compile(
+    r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
+    r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
+)
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
-def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
-    """Add the launches of a YAML stream; invalid documents become a trouble."""
+def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str = "") -> None:
+    """Add the launches of a YAML stream; invalid documents become a trouble.
+
+    `file` is the name of a file within another one.
+    """
     count = 0
     for document in yaml_places.documents(source):
         if not _INTEREST.search(document.text):
@@ -59,9 +74,25 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
         except YamlError as error:
             if not yaml_places.is_near_template(written, error.at):
                 reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
+            _read_parts(document, around, reading)
             continue
         if root is not None:
-            _Manifest(root, around, reading).read()
+            _Manifest(root, around, reading, file).read()
+
+
+def _read_parts(document: Excerpt, around: Around, reading: DocumentReading) -> None:
+    """Add the launches of the lists of containers in a document that is no YAML as a whole."""
+    done = 0
+    for match in islice(_CONTAINERS.finditer(document.text), _MAX_PARTS):
+        if match.start() < done:
+            continue
+        try:
+            root = yaml_places.read(document.part(*match.span()))
+        except YamlError:
+            continue
+        if root is not None:
+            done = match.end()
+            _Manifest(root, around, reading, "").read()
 
 
 def _root(document: Excerpt, written: Excerpt) -> Node | None:
@@ -75,8 +106,8 @@ def _root(document: Excerpt, written: Excerpt) -> Node | None:
 
 
 class _Manifest:
-    def __init__(self, root: Node, around: Around, reading: DocumentReading) -> None:
-        self.root, self.around, self.reading = root, around, reading
+    def __init__(self, root: Node, around: Around, reading: DocumentReading, file: str) -> None:
+        self.root, self.around, self.reading, self.file = root, around, reading, file
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
@@ -86,13 +117,18 @@ class _Manifest:
         root = self.root
         keys = {key.value for key, _ in root.items()} if isinstance(root, yaml_places.Mapping) else set()
         is_compose = "services" in keys and "kind" not in keys
+        if words := launch_forms.config(root):
+            around = replace(self.around, kind="config", language="yaml", is_certain=False)
+            programs.add_built("serve", words, around, self.reading, is_elided=True)
+            return
         count = 0
         for count, (path, node) in enumerate(yaml_places.walk(root), 1):  # noqa: B007 - read behind the loop
             if id(node) in self.done:
                 continue
             if isinstance(node, yaml_places.Mapping):
-                self._mapping(path, node, is_compose=is_compose)
-            elif isinstance(node, Scalar) and programs.may_start(node.value):
+                if is_compose or not self._built(path, node):
+                    self._mapping(path, node, is_compose=is_compose)
+            elif isinstance(node, Scalar) and (programs.may_start(node.value) or "\n" in node.value):
                 self._scalar(path, node)
             elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
                 self._further(path, node)
@@ -105,6 +141,8 @@ class _Manifest:
         is_service = is_compose and len(path) == 2 and path[0] == "services"
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:
+            if values.keys() >= {"op", "path", "value"}:
+                self._patch(values)
             return
         self._report_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
@@ -118,6 +156,73 @@ class _Manifest:
             self._service(path[-1] if path else "", values, node)
         else:
             self._container(values, node)
+
+    def _built(self, path: tuple[str, ...], node: yaml_places.Mapping) -> bool:
+        """Add the launch that a chart, operator or runtime builds from a mapping, if it has such a form."""
+        match = launch_forms.matching(path, node, self.root, self.file)
+        if match is None:
+            return False
+        words, form = launch_forms.words(match), match.form
+        if form.command:
+            words = launch_forms.command(match)
+            programs.read_command(words, replace(self.around, language="shell", is_certain=False), self.reading)
+            self.done |= {id(part) for part in match.nodes(form.command)}
+            return True
+        image = self._image_of(match)
+        if not words and not form.is_launch_alone:
+            return False
+        if image is not None:
+            self.reading.images.append(image)
+        environment: dict[str, Setting] = {}
+        handed = len(self.reading.settings)
+        for variables in match.nodes(form.env):
+            environment |= self._environment(variables, is_interpolated=False)
+        for variable in form.variables:  # it holds arguments, which the builder's script passes on
+            environment.pop(variable, None)
+        self.reading.settings[handed:] = [
+            setting for setting in self.reading.settings[handed:] if setting.name not in form.variables
+        ]
+        name = node.get("name")
+        around = replace(
+            self.around,
+            kind="kubernetes",
+            name=name.value if isinstance(name, Scalar) else "",
+            environment=environment,
+            image=image,
+            gpus=_of_form(match.at(form.gpus)) if form.gpus else None,
+            language="yaml",
+            keys=_keys(node),
+            builder=match.name,
+        )
+        for parts in (form.args, form.env, form.settings, form.known_settings):
+            for part in match.nodes(parts):
+                if part is not node:
+                    self.done |= {id(inner) for _, inner in yaml_places.walk(part)}
+        whole = Word("", node.start, node.end, "")
+        programs.add_built(form.program or "serve", words, around, self.reading, places=[whole, *words])
+        return True
+
+    def _image_of(self, match: launch_forms.FormMatch) -> Word | None:
+        for path in match.form.image:
+            first, _, second = path.partition(":")
+            name, tag = match.at(first), match.at(second) if second else None
+            if isinstance(name, Scalar) and isinstance(tag, Scalar) and not (name.has_template or tag.has_template):
+                text = f"{name.value}:{tag.value}"
+                return Word(text, name.start, name.end, text)
+            if name is not None and (image := self._image(name, is_interpolated=False)) is not None:
+                return image
+        return None
+
+    def _patch(self, values: Mapping[str, Node]) -> None:
+        """Arguments that a JSON patch of Kustomize puts into a container."""
+        target, value = values["path"], values["value"]
+        if not isinstance(target, Scalar) or not re.search(r"/args(?:/[-\d]+)?\Z", target.value):
+            return
+        words = tuple(_expanded(item, {}, is_partial=True) for item in _scalars(value))
+        if isinstance(value, yaml_places.Sequence) and programs.are_own(words):
+            around = replace(self.around, kind="kubernetes", language="yaml", builder="kustomize")
+            programs.add_built("image", words, around, self.reading)
+            self.done |= {id(item) for item in value.items}
 
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
         """Arguments that a chart appends to its own launch."""
@@ -141,7 +246,15 @@ class _Manifest:
     def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
-        if key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
+        if (key.endswith(_NESTED) or key == "patch") and "\n" in node.value:
+            if len(self.around.within) < _MAX_NESTED and not node.has_template:
+                around = replace(self.around, within=(*self.around.within, Within("yaml", node.start, node.end)))
+                inner = DocumentReading(file=self.reading.file)
+                read(node.text, around, inner, file=key)
+                self.reading.add(inner)
+        elif not programs.may_start(node.value):
+            return
+        elif key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
             around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
             programs.read_script(node.text, around, self.reading)
 
@@ -171,7 +284,7 @@ class _Manifest:
         environment = self._environment(values.get("env"), is_interpolated=False)
         variables = {key: setting.value.value for key, setting in environment.items()}
         name = values.get("name")
-        image = self._image(values.get("image"), is_interpolated=False)
+        image = self._image(values.get("image") or values.get("container"), is_interpolated=False)
         around = replace(
             self.around,
             kind="kubernetes",
@@ -183,8 +296,15 @@ class _Manifest:
             language="yaml",
             keys=_keys(node),
         )
+        command = values.get("command")
+        if isinstance(command, Scalar) and re.search(r"\s", command.value.strip()) and "args" not in values:
+            script = replace(around, language="shell", within=(Within("yaml", command.start, command.end),))
+            programs.read_script(command.text, script, self.reading)  # Kubernetes has lists: a program's own recipe
+            return
+        is_partial = "envFrom" in values or "image" not in values
         entry, words = (
-            tuple(_expanded(scalar, variables) for scalar in _scalars(values.get(key))) for key in ("command", "args")
+            tuple(_expanded(scalar, variables, is_partial=is_partial) for scalar in _scalars(values.get(key)))
+            for key in ("command", "args")
         )
         count, is_served = len(self.reading.starts), _is_served_by_vllm(values)
         self._run(entry or None, words, image, around, node, is_served=is_served)
@@ -553,8 +673,11 @@ def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Wo
     return words
 
 
-def _expanded(scalar: Scalar, variables: Mapping[str, str | None]) -> Word:
-    """A Kubernetes argument: `$(NAME)` becomes the container's own variable, else it stays."""
+def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial: bool) -> Word:
+    """A Kubernetes argument: `$(NAME)` becomes the container's own variable, else it stays.
+
+    With `is_partial` the container has further variables elsewhere.
+    """
     word = _word(scalar)
     if word.value is not None and _PLACEHOLDER.search(word.value):
         return _without_placeholders(word)
@@ -564,7 +687,7 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None]) -> Word:
     done, why = 0, ""
     for match in _REFERENCE.finditer(word.value):
         characters += zip(word.value[done : match.start()], word.at[done : match.start()], strict=True)
-        value = "$" if match[0] == "$$" else variables.get(match[1], match[0])
+        value = "$" if match[0] == "$$" else variables.get(match[1], None if is_partial else match[0])
         if value is None:
             why, value = why or f"unset variable {match[1]}", UNKNOWN
         characters += [(character, word.at[match.start()]) for character in value]
@@ -611,6 +734,14 @@ def _is_local(values: Mapping[str, Node]) -> bool:
         mark = ":" if address is not port else ""
         ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)
     return launchers.are_local(ports, network.value if isinstance(network, Scalar) else None)
+
+
+def _of_form(node: Node | None) -> Gpus | None:
+    """The GPUs of a value: a number, a profile with one (`l4:2`), or a container's resources."""
+    if isinstance(node, yaml_places.Mapping):
+        return _limits({"resources": node})
+    count = re.fullmatch(r"(?:[\w.-]{1,100}:)?(\d{1,4})", node.value) if isinstance(node, Scalar) else None
+    return Gpus(None, int(count[1]), node.start, node.end) if count and node is not None else None
 
 
 def _limits(values: Mapping[str, Node]) -> Gpus | None:

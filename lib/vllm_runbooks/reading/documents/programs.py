@@ -10,7 +10,7 @@ from dataclasses import replace
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading import shell
-from vllm_runbooks.reading.documents import gpus, images, launchers, placed_words, placeholders
+from vllm_runbooks.reading.documents import engine_programs, gpus, images, launchers, placed_words, placeholders
 from vllm_runbooks.reading.documents.placeholders import filled
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
@@ -35,7 +35,6 @@ _SUBCOMMANDS = {"serve", "run-batch"}
 _BENCHMARKS = {"latency", "throughput", "startup"}
 _MODULES = {
     "vllm.entrypoints.openai.api_server": "api_server",
-    "vllm.entrypoints.api_server": "demo_server",
     "vllm.entrypoints.openai.run_batch": "run-batch",
 }
 _CLI_MODULES = {"vllm.entrypoints.cli.main", "vllm.entrypoints.cli", "vllm.scripts", "vllm"}
@@ -62,7 +61,8 @@ _WRAPPER = re.compile(r"(?=[\w.-]{0,80}vllm)(?:[\w-]{0,60}[_-])?(?:wrapper|launc
 _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """Beginning of a word that may name a command."""
 _START = re.compile(
-    r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
+    r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench|launch)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
+    r"|\$\{?\w{0,40}(?i:vllm)\w{0,40}\}?[\"']?[ \t]{1,8}serve\b"
     r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
 )
 """Text that may contain a launch."""
@@ -72,7 +72,7 @@ _TELLING = 2  # number of vLLM options that identify a vLLM command
 
 def may_start(text: str) -> bool:
     """Whether a text may contain a command that launches vLLM; a cheap check."""
-    return _START.search(text) is not None
+    return _START.search(text) is not None or engine_programs.may_run(text)
 
 
 def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -212,7 +212,12 @@ def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -
     kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
-    run = " ".join(word.raw for invocation in script.invocations[:_MAX_SEEN] for word in invocation.words[:_MAX_SEEN])
+    run = " ".join(
+        word.raw
+        for invocation in script.invocations[:_MAX_SEEN]
+        if invocation.words and invocation.words[0].value != "eval"  # which parses a text that is partly unknown
+        for word in invocation.words[:_MAX_SEEN]
+    )
     for item in kept[:_MAX_KEPT]:
         if f"${item.name}" not in run and f"${{{item.name}" not in run:
             _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
@@ -322,14 +327,20 @@ class _Command:
         values, head = self.values, self.heads[index]
         following = values[index + 1 : index + 3]
         if head == "vllm" and following and not self._is_name(index):
+            if (program := engine_programs.of_command([head, *following])) is not None:
+                return program, engine_programs.size_of(program)
             if following[0] == "--":  # `pm2 start vllm -- serve …`
                 return _subcommand(values[index + 2 : index + 4], 2)
             return _subcommand(following, 1)
+        if head != "vllm" and (program := engine_programs.of_command([head, *following])) is not None:
+            return program, engine_programs.size_of(program)
         if values[index] == "-m" and following:
             if following[0] in _MODULES:
                 return _MODULES[following[0]], 2
             if following[0] in _CLI_MODULES:
                 return _subcommand(values[index + 2 : index + 4], 2)
+            if (program := engine_programs.of_module(following[0])) is not None:
+                return program, 2
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
         if _WRAPPER.fullmatch(head) and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
@@ -581,7 +592,7 @@ def run_image(
     name = image.value if image is not None else None
     count = len(reading.starts)
     first = rest[0].value if rest else None
-    is_option = first is not None and first.startswith("-")
+    is_option = (rest[0].raw.lstrip("\"'") if first is None else first).startswith("-") if rest else False
     is_command = bool(rest) and not is_option and (_is_program(first) or not images.has_entry_point(name))
     if is_command:
         read_command(rest, replace(around, depth=around.depth + 1), reading)
@@ -591,6 +602,16 @@ def run_image(
             end = next((index for index, word in enumerate(rest) if [word.start] == first_argument), len(rest))
             details = {"image": name or ""}
             reading.troubles.append(Trouble("file.entry-point-again", rest[0].start, rest[:end][-1].end, details))
+        if len(reading.starts) > count or first != "serve" or not ("vllm" in (name or "").lower() or are_own(rest)):
+            return
+        # The image's entry point is `vllm`, or a script that passes its arguments on.
+        _add_start(
+            "serve", rest[1:], [*before, *rest], replace(around, image=image), reading, prefix=(*before, rest[0])
+        )
+        return
+    program = engine_programs.of_image(name)
+    if program is not None and rest:
+        _add_start(program, rest, [*before, *rest], replace(around, image=image), reading, prefix=before)
         return
     if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):
         return
@@ -599,6 +620,22 @@ def run_image(
     places = [*before, *rest] or ([image] if image is not None else [])
     around = replace(around, image=image, is_certain=around.is_certain and images.has_entry_point(name))
     _add_start("image", rest, places, around, reading, prefix=before)
+
+
+def add_built(
+    entry: str,
+    words: Sequence[Word],
+    around: Around,
+    reading: DocumentReading,
+    *,
+    places: Sequence[Word] = (),
+    is_elided: bool = False,
+) -> None:
+    """Add a launch that a chart, operator or server builds from these words, `is_elided` besides others."""
+    count = len(reading.starts)
+    _add_start(entry, words, places or words, around, reading, prefix=())
+    if is_elided:
+        reading.change_starts(count, lambda start: replace(start, is_elided=True))
 
 
 def _add_start(
@@ -616,8 +653,15 @@ def _add_start(
         return
     arguments, is_pasted = placed_words.without_escaped_blanks(arguments)
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
+    program = engine_programs.by_id().get(entry)
+    if program is not None:
+        around = replace(around, builder=around.builder or entry, has_own_options=program.has_own_options)
+        entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
+    if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
+        first = arguments[0].start
+        arguments.insert(0, Word(None, first, first, "", "given by the builder"))
     start = _start(entry, tuple(arguments), places, around, prefix=prefix)
-    reading.starts.append(replace(start, is_elided=is_elided))
+    reading.starts.append(replace(start, is_elided=is_elided or bool(around.builder)))
 
 
 def _start(
@@ -649,6 +693,8 @@ def _start(
         is_reconstructed=around.is_reconstructed,
         invocation=around.invocation,
         is_local=around.is_local,
+        builder=around.builder,
+        has_own_options=around.has_own_options,
     )
 
 
@@ -706,7 +752,7 @@ def _is_program(value: str | None) -> bool:
 
 def are_own(words: Sequence[Word]) -> bool:
     """Whether the arguments are specific to vLLM's server."""
-    values = [word.value or "" for word in words]
+    values = [word.raw.lstrip("\"'") if word.value is None else word.value for word in words]
     if any(value.startswith(_OWN) for value in values):
         return True
     names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)}

@@ -10,13 +10,13 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents import escapes, gpus, placeholders, programs
+from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Keyword, Setting, Within, WrittenLaunch
@@ -245,6 +245,41 @@ class _Program:
                     self._set_named(keyword.arg, keyword.value, keyword)
         elif name in _SUBPROCESS | _SHELL_CALLS:
             self._subprocess(node, name)
+        elif found := engine_classes.of_origin(self._origin(node.func)):
+            self._built(node, *found)
+
+    def _origin(self, function: ast.expr) -> str:
+        """Dotted name of what is called, as it was imported; "" if unknown."""
+        names: list[str] = []
+        while isinstance(function, ast.Attribute):
+            names.append(function.attr)
+            function = function.value
+        first = self.imported.get(function.id, "") if isinstance(function, ast.Name) else ""
+        return ".".join([first, *reversed(names)]) if first else ""
+
+    def _built(self, node: ast.Call, name: str, entry: str, row: engine_classes.EngineClass) -> None:
+        """Add the engine that a class of another package makes."""
+        given = {item.arg: item.value for item in node.keywords if item.arg}
+        if node.args and row.model and not isinstance(node.args[0], ast.Starred):
+            given.setdefault(row.model[0], node.args[0])
+        engine = [(key, value, self._places(value)[0]) for key, value in given.items() if key in row.engine]
+        if row.is_direct:
+            engine = [(key, value, self._places(value)[0]) for key, value in given.items()]
+        for key in row.keywords:
+            engine += self._pairs(given[key]) if key in given else []
+        model = next((value for path in row.model if (value := self._member(given, path)) is not None), None)
+        keywords = [replace(self._keyword(key, value, None), name_start=start) for key, value, start in engine]
+        if model is not None and all(keyword.name != "model" for keyword in keywords):
+            keywords.insert(0, self._keyword("model", model, None))
+        self._add_engine(node, entry, keywords, builder=name)
+
+    def _member(self, given: Mapping[str, ast.expr], path: str) -> ast.expr | None:
+        """The value of an argument, or of a key of a literal mapping (`argument.key`)."""
+        name, _, key = path.partition(".")
+        value = given.get(name)
+        if value is None or not key:
+            return value
+        return next((inner for inner_name, inner, _ in self._pairs(value) if inner_name == key), None)
 
     def _called(self, function: ast.expr) -> str:
         """The engine's class that a call makes, "" for any other."""
@@ -272,6 +307,11 @@ class _Program:
                 keywords += self._unpacked(item.value)
         is_elided = any(isinstance(argument, ast.Constant) and argument.value is Ellipsis for argument in node.args)
         keywords = [keyword for keyword in keywords if keyword.why != "left out"]
+        self._add_engine(node, called, keywords, is_elided=is_elided)
+
+    def _add_engine(
+        self, node: ast.Call, called: str, keywords: list[Keyword], *, is_elided: bool = False, builder: str = ""
+    ) -> None:
         start, end = self._places(node)
         environment = {**self.around.environment, **self.environment}
         self.reading.starts.append(
@@ -288,7 +328,9 @@ class _Program:
                 keywords=tuple(keywords),
                 within=self.around.within,
                 is_certain=bool(self.imported) or self.around.is_page,
-                is_elided=is_elided,
+                is_elided=is_elided or bool(builder),
+                builder=builder,
+                has_own_options=bool(builder),
             )
         )
 
@@ -399,6 +441,8 @@ class _Program:
         words = tuple(self._word(item) for item in node.elts if not isinstance(item, ast.Starred))
         if words[0].value is None and words[0].why.startswith("variable python"):
             words = (replace(words[0], value="python", why=""), *words[1:])
+        if (words[0].value or "").startswith("-") and not programs.are_own(words):
+            return  # options of any program
         environment = {**self.around.environment, **self.environment}
         count = len(self.reading.starts)
         programs.read_command(

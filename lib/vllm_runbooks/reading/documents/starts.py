@@ -70,7 +70,8 @@ class WrittenLaunch:
     """A launch of vLLM."""
 
     kind: str
-    """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "argv" or "log"."""
+    """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "config" (a file for
+    `--config`), "argv" or "log"."""
     entry: str
     """"serve", "api_server", "image" (the image's default command), "LLM", "EngineArgs",
     "AsyncEngineArgs", "run-batch", "bench latency" and so on; "node" for a host of a Ray cluster,
@@ -111,6 +112,10 @@ class WrittenLaunch:
     """Shell invocation, if any: background, waiting, loop."""
     container: Sequence[Word] = ()
     is_local: bool = False
+    builder: str = ""
+    """Chart, operator or server that builds the launch and has its own vLLM; empty for vLLM's own command."""
+    has_own_options: bool = False
+    """Whether the builder reads options of its own among those of vLLM."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,8 @@ class Around:
     is_local: bool = False
     is_rendered: bool = False
     """Whether the statements of a template are left out of the text."""
+    builder: str = ""
+    has_own_options: bool = False
 
     @property
     def known(self) -> dict[str, str]:

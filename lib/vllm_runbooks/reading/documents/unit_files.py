@@ -62,7 +62,8 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, kind="systemd", environment=environment, language="systemd")
     for _, value in commands:
         for words in _command_lines(value, environment, reading.troubles, has_file=has_file):
-            programs.read_command(_without_operators(words, reading.troubles), around, reading)
+            kept = _without_operators(list(map(placeholders.filled, words)), reading.troubles)
+            programs.read_command(kept, around, reading)
     if container:
         _read_container(container, around, reading, has_file=has_file)
 

@@ -24,6 +24,8 @@ _MAX_MERGES = 20
 MAX_VISITED = 20_000
 """Nodes that a walk visits, aliases each time anew."""
 _TEMPLATE_LINE = re.compile(r"^[ \t]*(?:\{\{[^\n]{0,2000}\}\}|\{%[^\n]{0,2000}%\})[ \t]*$", re.MULTILINE)
+_BLANK_BLOCK = re.compile(r"(?<=[|>\-+\d]\n)(?:[ \t]++\n)++")
+"""Blank lines at the beginning of a block scalar, which YAML allows only up to its indentation."""
 _TEMPLATE = re.compile(r"\{\{[^{}\n]{0,500}\}\}|<%=[^%\n]{0,500}%>")
 _STATEMENT = re.compile(
     r"^[ \t]{0,200}(?:-[ \t]{1,8})?"
@@ -158,6 +160,8 @@ def roots(source: Excerpt, *, is_template: bool = True) -> list[Node]:
     text = source.text
     if is_template:
         text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), text)
+        if text != source.text:
+            text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
         text = _TEMPLATE.sub(
             lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
         )

@@ -1,0 +1,209 @@
+"""Launches in files of other languages (HCL, Nix, TOML, JavaScript, Go …): their texts, and lists of texts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading import shell
+from vllm_runbooks.reading.documents import placed_words, placeholders, programs
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Within, WrittenLaunch
+from vllm_runbooks.reading.shell import Word
+
+_TOKEN = re.compile(
+    r"(?P<comment>(?<![\w:\"'])(?:#|//)[^\n]*)|(?P<text>\"\"\"(?s:.)*?\"\"\"|''(?!')(?s:.)*?(?<!')''(?!['$\\])"
+    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"
+    r"|(?P<open>[\[{(])|(?P<close>[\]})])|(?P<comma>[,;\n])|(?P<is>=(?![=>])|:(?!:))|(?P<name>[A-Za-z_$][\w.$-]*)|(?P<other>[^\s\w])|\d+"
+)
+"""A token of most languages: enough for texts, brackets and names before `=` or `:`."""
+_INTERPOLATED = re.compile(r"\$\{[^{}\n]{0,300}\}|#\{[^{}\n]{0,300}\}")
+_COMMAND = re.compile(
+    r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ue0b2\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
+)
+_COMMANDS = frozenset(("command", "cmd", "entrypoint", "Cmd", "Command", "Entrypoint", "script"))
+_ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
+_IMAGES = frozenset(("image", "Image"))
+_MAX_TOKENS = 200_000
+_MAX_DEPTH = 200
+
+
+@dataclass
+class _Level:
+    """A bracket: its items so far, and the values of its names."""
+
+    bracket: str
+    begin: int
+    words: list[Word] = field(default_factory=list)
+    pending: tuple[int, int] | None = None
+    """Range of an item that is no text."""
+    name: str = ""
+    values: dict[str, tuple[Word, ...]] = field(default_factory=dict)
+    before: Word | None = None
+    """The text before a list in a call, as in `spawn("vllm", [...])`."""
+
+
+def masked(source: Excerpt) -> Excerpt:
+    """The text, as long as it was, in which interpolations (`${…}`) are unknown."""
+    text = _INTERPOLATED.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", source.text)
+    return Excerpt(text, source.at)
+
+
+def read(source: Excerpt, around: Around, reading: DocumentReading, page: DocumentReading) -> None:
+    """Add the launches of texts and lists, then those of `page`, the text read as a page, that are no part of them."""
+    found = DocumentReading(file=reading.file)
+    _Code(source, replace(around, is_certain=False), found).read()
+    found.starts = _apart(found.starts, [])
+    found.starts += _apart(page.starts, found.starts)
+    # Texts of another language are no scripts: only what the launches say counts.
+    found.troubles.clear()
+    found.loose = [
+        option for option in (*found.loose, *page.loose) if not any("\ue0b2" in word.raw for word in option.words)
+    ]
+    found.settings += page.settings
+    found.images += page.images
+    reading.add(found)
+
+
+def _apart(starts: Sequence[WrittenLaunch], others: Sequence[WrittenLaunch]) -> list[WrittenLaunch]:
+    """The launches, in order, that overlap neither each other nor those of another list."""
+    taken = sorted((start.start, start.end) for start in others)
+    kept: list[WrittenLaunch] = []
+    for start in sorted(starts, key=lambda start: (start.start, -start.end)):
+        at = bisect_left(taken, (start.start, -1))
+        near = taken[max(at - 1, 0) : at + 1]
+        if not any(first < start.end and start.start < last for first, last in near):
+            kept.append(start)
+            insort(taken, (start.start, start.end))
+    return kept
+
+
+def _is_command(word: Word) -> bool:
+    """Whether a text is a command or script rather than an argument or prose."""
+    value = word.value or ""
+    return (
+        programs.may_start(value) and re.search(r"\s", value.strip()) is not None and _COMMAND.match(value) is not None
+    )
+
+
+class _Code:
+    def __init__(self, source: Excerpt, around: Around, reading: DocumentReading) -> None:
+        self.source, self.around, self.reading = source, around, reading
+
+    def read(self) -> None:
+        levels = [_Level("", 0)]
+        last: Word | None = None
+        is_after_comma = False
+        for count, match in enumerate(_TOKEN.finditer(self.source.text)):
+            if count > _MAX_TOKENS:
+                return
+            level, kind = levels[-1], match.lastgroup
+            if kind == "text":
+                word = self._word(match)
+                self._text(word)
+                last, is_after_comma = word, False
+                self._item(level, word)
+            elif kind == "open":
+                if len(levels) > _MAX_DEPTH:
+                    return
+                inner = _Level(match[0], match.start())
+                inner.before = last if is_after_comma else None
+                levels.append(inner)
+                last = None
+            elif kind == "close":
+                if len(levels) > 1:
+                    self._close(levels.pop(), levels[-1], match.end())
+                last = None
+            elif kind == "comma":
+                is_after_comma = match[0] == "," and last is not None
+                self._end_item(level)
+                if match[0] == "\n" and level.bracket != "[":
+                    level.name = ""
+            elif kind == "is":
+                level.pending = None
+            elif kind == "name":
+                last = None
+                if level.bracket in {"[", "("}:
+                    level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
+                elif not level.name or re.match(r"\s*[=:]", self.source.text[match.end() :][:8]) is not None:
+                    level.name = match[0].rsplit(".", 1)[-1]
+            elif kind == "other" and level.bracket == "[":
+                level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
+        for level in reversed(levels):
+            self._command(level.values)
+
+    def _word(self, match: re.Match[str]) -> Word:
+        raw = match[0]
+        size = 3 if raw.startswith('"""') else 2 if raw.startswith("''") and len(raw) > 3 else 1
+        start, end = match.start() + size, match.end() - size
+        body = self.source.part(start, end)
+        if size == 1:
+            characters = [
+                (
+                    piece[0] if len(piece[0]) == 1 else {"n": "\n", "t": "\t"}.get(piece[0][1], piece[0][1]),
+                    body.at[piece.start()],
+                )
+                for piece in re.finditer(r"\\.|(?s:.)", body.text)
+            ]
+            body = placed_words.excerpt_of_characters(characters, body.at[len(body.text)])
+        return placed_words.literal(body, start=self.source.at[match.start()], end=self.source.at[match.end() - 1] + 1)
+
+    def _text(self, word: Word) -> None:
+        """Read a text that is a command or script."""
+        if not _is_command(word):
+            return
+        excerpt = placed_words.excerpt_of(word)
+        within = (*self.around.within, Within("code", word.start, word.end))
+        programs.read_script(excerpt, replace(self.around, within=within), self.reading)
+
+    def _item(self, level: _Level, word: Word) -> None:
+        if level.bracket == "[":
+            level.pending = None
+            level.words.append(placeholders.filled(word))
+        elif level.name and level.bracket != "(":
+            level.values.setdefault(level.name, (placeholders.filled(word),))
+
+    def _end_item(self, level: _Level) -> None:
+        if level.pending is not None and level.bracket == "[":
+            start, end = (self.source.at[place] for place in level.pending)
+            level.words.append(Word(None, start, end, self.source.text[slice(*level.pending)], "expression"))
+        level.pending = None
+
+    def _close(self, level: _Level, outer: _Level, end: int) -> None:
+        self._end_item(level)
+        if level.bracket == "[":
+            words = tuple(level.words)
+            if level.before is not None:
+                words = (placeholders.filled(level.before), *words)
+            if outer.name and outer.bracket not in "([":
+                outer.values.setdefault(outer.name, words)
+            elif len(words) > 1 and not any(_is_command(word) for word in words):
+                programs.read_command(words, self._around({}), self.reading)
+        elif level.bracket == "{":
+            self._command(level.values)
+        if outer.bracket == "[":
+            outer.pending = (level.begin, end)
+
+    def _around(self, values: Mapping[str, tuple[Word, ...]]) -> Around:
+        image = next((values[name][0] for name in _IMAGES if values.get(name)), None)
+        return replace(self.around, kind="shell" if image is None else "docker", language="code", image=image)
+
+    def _command(self, values: Mapping[str, tuple[Word, ...]]) -> None:
+        """Read the command of a block with `image`, `command` and `args`."""
+        around = self._around(values)
+        entry = next((values[name] for name in _COMMANDS if values.get(name)), ())
+        rest = next((values[name] for name in _ARGUMENTS if values.get(name)), ())
+        if entry is rest:
+            entry = ()
+        if len(rest) == 1 and " " in (rest[0].value or "").strip():
+            invocations = shell.read(placed_words.excerpt_of(rest[0])).invocations
+            rest = invocations[0].words if invocations else ()
+        if around.image is not None and (entry or rest):
+            programs.run_image(entry or None, rest, around.image, around, self.reading)
+        elif len(entry) + len(rest) > 1:
+            programs.read_command((*entry, *rest), around, self.reading)
+        for words in values.values():
+            if len(words) > 1 and words is not entry and words is not rest and not any(map(_is_command, words)):
+                programs.read_command(words, self._around({}), self.reading)
