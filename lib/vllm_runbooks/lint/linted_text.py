@@ -16,7 +16,15 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import (
+    calls,
+    config_files,
+    container_rules,
+    environment_rules,
+    ignore_comments,
+    meaning,
+    option_rules,
+)
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
@@ -310,6 +318,7 @@ class LintedText:
             for broken in meaning.rules_broken(command):
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
+            yield from container_rules.of_launch(self.page, launch, parsed, command)
         for loose in self.page.loose:
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -103,6 +103,18 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
     return options
 
 
+def named_options(words: Sequence[Word]) -> Iterator[tuple[str, Word | None]]:
+    """Options before the image, each with its argument; an empty name is a word that may be any options."""
+    index = 0
+    while index < len(words):
+        if (words[index].value or "").startswith("-"):
+            name, argument, index = _option(words, index)
+            yield name, argument
+        else:
+            yield "", words[index]
+            index += 1
+
+
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
     word = words[index]
     value = word.value or ""
@@ -147,6 +159,12 @@ def _take(options: Options, name: str, argument: Word | None, word: Word) -> Non
         options.ports.append(value)
     elif name in {"--net", "--network"}:
         options.network = value
+    elif name == "--secret" and value is not None:
+        parts = dict(part.partition("=")[::2] for part in value.split(",")[1:])
+        if parts.get("type") == "env":  # of podman; the value is in its store
+            target = parts.get("target") or value.partition(",")[0]
+            hidden = Word(None, argument.start, argument.end, argument.raw, "secret")
+            options.settings.append(Setting(target, hidden, word.start, argument.end, "option"))
 
 
 def are_local(ports: Sequence[str | None], network: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
@@ -37,15 +38,18 @@ _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?
 """Chart keys whose list is appended to the arguments of a launch."""
 _INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
+_SERVICE = re.compile(r"^[\"']?kind[\"']?:[ \t]*[\"']?Service\b", re.MULTILINE)
+_MAX_SERVICES = 20
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add the launches of a YAML stream; invalid documents become a trouble."""
-    count = 0
+    count, services = 0, list[Excerpt]()
     for document in yaml_places.documents(source):
-        if not _INTEREST.search(document.text):
-            continue  # YAML is slow to read
+        if not _INTEREST.search(document.text):  # YAML is slow to read
+            services += [document] if len(services) < _MAX_SERVICES and _SERVICE.search(document.text) else []
+            continue
         if count >= _MAX_DOCUMENTS:
             details = {"says": f"more than {_MAX_DOCUMENTS} documents"}
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
@@ -58,7 +62,11 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
                 reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
             continue
         if root is not None:
+            reading.manifests.append(root)
             _Manifest(root, around, reading).read()
+    for document in services if reading.starts else ():
+        with suppress(YamlError):
+            reading.manifests += yaml_places.roots(document)
 
 
 class _Manifest:
