@@ -23,6 +23,7 @@ from vllm_runbooks.lint import (
     environment_rules,
     ignore_comments,
     meaning,
+    named_values,
     option_rules,
 )
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
@@ -319,6 +320,7 @@ class LintedText:
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
             yield from container_rules.of_launch(self.page, launch, parsed, command)
+            yield from named_values.of_launch(launch, parsed, command, self.data(launch), self.knowledge.tables)
         for loose in self.page.loose:
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):
