@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,8 +137,37 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
         yield from _of_service(item)
     elif launch.kind == "kubernetes":
         yield from _of_pod(item)
+    elif page.kind == "shell" and not launch.container and facts.visible is None:
+        yield from _of_job(item)
     elif _is_run(launch):
         yield from _of_container(item, _container_of_options(launch))
+
+
+_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(--?[a-zA-Z-]{1,30})[= \t][ \t]*([\w:.,-]{1,80})", re.MULTILINE | re.ASCII)
+_GPUS_OF_JOB = ("--gres", "--gpus-per-node", "--gpus", "-G")
+_NODES_OF_JOB = ("--nodes", "-N")
+_STEP_OPTIONS = (*_GPUS_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group")
+
+
+def _of_job(item: ContainerLaunch) -> Iterator[Hit]:
+    """A Slurm job on one node with fewer GPUs than the launch needs."""
+    text = item.page.text
+    directives = {match[1]: match for match in _DIRECTIVE.finditer(text) if match.start() < item.launch.start}
+    nodes = next((directives[name][2] for name in _NODES_OF_JOB if name in directives), "1")
+    given = [directives[name] for name in _GPUS_OF_JOB if name in directives]
+    words = {(word.value or word.raw).partition("=")[0] for word in item.launch.prefix}
+    if nodes != "1" or len(given) != 1 or not words.isdisjoint(_STEP_OPTIONS) or "hetjob" in text:
+        return
+    kind, _, count = given[0][2].rpartition(":")
+    sizes = [item.facts.size(name) for name in ("tensor_parallel_size", "pipeline_parallel_size")]
+    is_local = item.facts.flags.get("device", "auto") in ("auto", "cuda") and "nnodes" not in item.facts.flags
+    if not count.isdecimal() or (given[0][1] == "--gres" and kind.partition(":")[0] != "gpu") or None in sizes:
+        return
+    needed = math.prod(size or 1 for size in sizes)
+    if needed > int(count[:6]) and is_local:
+        says = {"needed": str(needed), "given": count, "origin": given[0][0]}
+        place = item.option("tensor_parallel_size", "pipeline_parallel_size")
+        yield Hit("meaning.more-gpus-than-given", *place, says)
 
 
 def _is_run(launch: WrittenLaunch) -> bool:

@@ -136,12 +136,16 @@ class _Manifest:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
         if key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
-            around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
+            environment: dict[str, Setting] = {}
+            for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
+                environment |= self._environment(_at(self.root, name), is_interpolated=False)
+            within = (Within("yaml", node.start, node.end),)
+            around = replace(self.around, within=within, environment=environment, is_certain=False)
             programs.read_script(node.text, around, self.reading)
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         text = values.get("command") or values.get("entrypoint")
-        environment = self._environment(values.get("environment"), is_interpolated=True)
+        environment = self._environment(values.get("environment") or values.get("env"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
         around = replace(
             self.around,
@@ -600,7 +604,7 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
 def _is_local(values: Mapping[str, Node]) -> bool:
     network = values.get("network_mode")
     ports: list[str | None] = []
-    for port in _items(values.get("ports")):
+    for port in _items(values.get("ports") or values.get("published_ports")):  # the second of Ansible
         address = port.get("host_ip") if isinstance(port, yaml_places.Mapping) else port
         mark = ":" if address is not port else ""
         ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)
