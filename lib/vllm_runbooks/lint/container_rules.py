@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from vllm_runbooks.catalog.options import SERVERS
@@ -149,19 +150,23 @@ _NODES_OF_JOB = ("--nodes", "-N")
 _STEP_OPTIONS = (*_GPUS_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group")
 
 
+@lru_cache(maxsize=4)
+def _directives(text: str) -> Mapping[str, str]:
+    return {match[1]: match[2] for match in _DIRECTIVE.finditer(text)}
+
+
 def _of_job(item: ContainerLaunch) -> Iterator[Hit]:
     """A Slurm job on one node with fewer GPUs than the launch needs."""
-    text = item.page.text
-    directives = {match[1]: match for match in _DIRECTIVE.finditer(text) if match.start() < item.launch.start}
-    nodes = next((directives[name][2] for name in _NODES_OF_JOB if name in directives), "1")
-    given = [directives[name] for name in _GPUS_OF_JOB if name in directives]
+    text, directives = item.page.text, _directives(item.page.text)
+    nodes = next((directives[name] for name in _NODES_OF_JOB if name in directives), "1")
+    given = [(name, directives[name]) for name in _GPUS_OF_JOB if name in directives]
     words = {(word.value or word.raw).partition("=")[0] for word in item.launch.prefix}
     if nodes != "1" or len(given) != 1 or not words.isdisjoint(_STEP_OPTIONS) or "hetjob" in text:
         return
-    kind, _, count = given[0][2].rpartition(":")
+    kind, _, count = given[0][1].rpartition(":")
     sizes = [item.facts.size(name) for name in ("tensor_parallel_size", "pipeline_parallel_size")]
     is_local = item.facts.flags.get("device", "auto") in ("auto", "cuda") and "nnodes" not in item.facts.flags
-    if not count.isdecimal() or (given[0][1] == "--gres" and kind.partition(":")[0] != "gpu") or None in sizes:
+    if not count.isdecimal() or (given[0][0] == "--gres" and kind.partition(":")[0] != "gpu") or None in sizes:
         return
     needed = math.prod(size or 1 for size in sizes)
     if needed > int(count[:6]) and is_local:
@@ -367,6 +372,7 @@ def _seconds(node: Node | None, default: float) -> float | None:
     return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
 
+@lru_cache(maxsize=64)
 def _has_template(text: str, node: Node) -> bool:
     return any(mark in text[node.start : node.end] for mark in ("{{", "{%"))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import islice
 
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar
@@ -17,6 +18,9 @@ _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
+_MOST_TEXTS = 500
+
+
 def number(node: Node | None) -> int | None:
     """A small number; None for anything else."""
     text = node.value if isinstance(node, Scalar) else ""
@@ -26,7 +30,7 @@ def number(node: Node | None) -> int | None:
 def text_of(node: Node | None) -> list[str]:
     """All keys and values within a node."""
     texts = []
-    for _, inner in yaml_places.walk(node) if node is not None else ():
+    for _, inner in islice(yaml_places.walk(node), _MOST_TEXTS) if node is not None else ():
         if isinstance(inner, Scalar):
             texts.append(inner.value)
         elif isinstance(inner, yaml_places.Mapping):
@@ -234,6 +238,7 @@ class Pod:
         return None
 
 
+@lru_cache(maxsize=16)
 def pods_of(root: Node) -> list[Pod]:
     """Pods of a document, with the mappings around them."""
     pods: dict[int, Pod] = {}
@@ -258,8 +263,10 @@ class PodService:
         return bool(self.selector) and self.selector.items() <= labels.items()
 
 
-def services_of(roots: Sequence[Node]) -> Iterator[PodService]:
+@lru_cache(maxsize=4)
+def services_of(roots: Sequence[Node]) -> list[PodService]:
     """Services with a selector and an address of their own."""
+    services = []
     for root in roots:
         kind, spec = yaml_places.at(root, "kind"), yaml_places.at(root, "spec")
         if _word(kind) != "Service" or _word(yaml_places.at(spec, "clusterIP")) == "None":
@@ -272,4 +279,5 @@ def services_of(roots: Sequence[Node]) -> Iterator[PodService]:
             if isinstance(target, Scalar) and _is_port(target.value):
                 targets.append(target)
         if len(texts) == len(selector) and targets:
-            yield PodService(texts, targets)
+            services.append(PodService(texts, targets))
+    return services
