@@ -397,6 +397,7 @@ services:
   vllm:
 {service}
     image: vllm/vllm-openai:v0.19.0
+    gpus: all
     environment:
 {variable}
       VLLM_ATTENTION_BACKEND: FLASHINFER

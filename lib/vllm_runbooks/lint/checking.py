@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,34 @@ def lint_text(
     return _lint.lint(
         text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder, selection=selection), fix=fix, ask=ask
     )
+
+
+def lint_texts(asked_texts: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Linted]:
+    """Lint texts by name, each with the arguments of `lint_text`; many of them in parallel."""
+    processes = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, _MAX_PROCESSES)
+    total = sum(len(text) for text, _ in asked_texts.values())
+    is_asked = any(arguments.get("python") is not None for _, arguments in asked_texts.values())
+    if processes < _FEW or total < _MUCH_TEXT or len(asked_texts) < _MANY_FILES or is_asked:
+        return {name: _linted(item) for name, item in asked_texts.items()}
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    knowledge.knowledge()  # loaded once, before the processes begin
+    by_size = sorted(asked_texts.items(), key=lambda pair: -len(pair[1][0]))
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        linted = pool.map(_linted, [item for _, item in by_size], chunksize=4)
+        checked = dict(zip([name for name, _ in by_size], linted, strict=True))
+    return {name: checked[name] for name in asked_texts}
+
+
+_FEW, _MAX_PROCESSES = 2, 16
+_MANY_FILES, _MUCH_TEXT = 16, 200_000
+"""Files and characters from which several processes are faster."""
+
+
+def _linted(item: tuple[str, Mapping[str, Any]]) -> Linted:
+    text, arguments = item
+    return lint_text(text, **arguments)
 
 
 def asked(

@@ -22,9 +22,11 @@ from vllm_runbooks.lint import (
     built_launches,
     calls,
     config_files,
+    container_rules,
     environment_rules,
     ignore_comments,
     meaning,
+    named_values,
     option_rules,
 )
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
@@ -359,6 +361,8 @@ class LintedText:
             for broken in meaning.rules_broken(command):
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
+            yield from container_rules.of_launch(self.page, launch, parsed, command)
+            yield from named_values.of_launch(launch, parsed, command, self.data(launch), self.knowledge.tables)
         for loose in option_rules.own_groups(self.page.loose):
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):

@@ -327,7 +327,7 @@ class _OptionRules:
 
     def _hit(self, problem: Problem) -> Hit:
         rule, near = _RULES.get(problem.kind, f"option.{problem.kind}"), _near(problem)
-        more = {"nearest": near[0]} if near and problem.kind == "unknown" else {}
+        more = {"nearest": near[0]} if near and problem.kind in ("unknown", "wrong-choice") else {}
         word = None if problem.word is None else self.words[problem.word]
         start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
         says = {**_facts(problem), "vllm": self.data.checked, **more}

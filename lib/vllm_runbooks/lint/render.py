@@ -43,6 +43,7 @@ _HIDDEN = (
     "{count} style remark hidden; --profile strict shows it",
     "{count} style remarks hidden; --profile strict shows them",
 )
+_KNOWN = ("{count} issue of the baseline hidden.", "{count} issues of the baseline hidden.")
 _BEYOND = "vLLM {version} is unknown; checked with the data of {data}, the newest known."
 _BEFORE = "vLLM {version} is unknown; checked with the data of {data}, the oldest known."
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
@@ -112,20 +113,32 @@ def text(result: Linted | Migrated, name: str) -> str:
 
 
 def view(
-    results: Mapping[str, Linted | Migrated], *, hidden: int = 0, plan: str = "", fix: str = ""
+    results: Mapping[str, Linted | Migrated],
+    *,
+    hidden: int = 0,
+    known: int = 0,
+    plan: str = "",
+    fix: str = "",
+    by_rule: str = "",
 ) -> list[TextBlock]:
     """Issues of files for a terminal, then their number.
 
     Args:
         results: The results by file name.
         hidden: Number of style issues that the profile leaves out.
+        known: Number of issues that the baseline leaves out.
         plan: The command that checks the memory; empty if no GPUs were given.
         fix: The command that fixes the fixable issues; empty if there is none.
+        by_rule: "also": the number of issues by rule; "only": without the issues.
     """
     blocks = unknown_releases([*results.values()])
-    blocks += [block for name, result in results.items() for block in paragraphs(result, name)]
+    if by_rule != "only":
+        blocks += [block for name, result in results.items() for block in paragraphs(result, name)]
+    blocks += _by_rule([*results.values()]) if by_rule else []
     say = Wording(next(iter(results.values())).lang)
     blocks.append(SentenceLines(_summary([*results.values()], is_fixable=True), "  "))
+    if known:
+        blocks.append(Line(say(_KNOWN[known != 1], count=known)))
     if hidden:
         blocks.append(Line(say(_HIDDEN[hidden != 1], count=hidden) + say(".")))
     if plan and any(result.deployments for result in results.values()):
@@ -133,6 +146,21 @@ def view(
     if fix:
         blocks.append(Line(say("Fix: {command}", command=fix)))
     return blocks
+
+
+def _by_rule(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
+    """A line for each rule with its number of issues, the most frequent first."""
+    issues = [issue for result in results for issue in result.issues]
+    counts = Counter(issue.rule for issue in issues)
+    fixable = Counter(issue.rule for issue in issues if issue.fix is not None)
+    severities = {issue.rule: issue.severity for issue in reversed(issues)}
+    say, lines = Wording(results[0].lang), list[TextBlock]()
+    width = len(str(max(counts.values(), default=0)))
+    for rule, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        fixes = say(" ({count} fixable with --fix)", count=fixable[rule]) if fixable[rule] else ""
+        name = styled(f"{severities[rule].value}[{rule}]", _TONES[severities[rule]])
+        lines.append(Line(styled(f"{count:>{width}}  ", Tone.HEADING) + name + styled(fixes, Tone.FAINT)))
+    return [*lines, BLANK] if lines else []
 
 
 def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:

@@ -52,6 +52,8 @@ class LintSettings:
     profile: str | None = None
     vllm: str | None = None
     gpus: str | None = None
+    baseline: str | None = None
+    """File with the known issues."""
     file: str | None = None
     """Name of the file with these settings."""
 
@@ -178,4 +180,6 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
         values[key.replace("-", "_")] = value
     if "gpus" in values and os.path.isfile(path.parent / values["gpus"]):  # noqa: PTH113 - a long value is no file
         values["gpus"] = str(path.parent / values["gpus"])
+    if "baseline" in values:
+        values["baseline"] = str(path.parent / values["baseline"])
     return LintSettings(**values, file=path.name)

@@ -107,32 +107,42 @@ def speculation(config: Any, release: Key, version: str, text_type: str | None) 
 
 
 def _refused(config: Mapping[str, Any], release: Key, text_type: str | None) -> Iterator[str]:
-    objects = _objects(release)
-    yield from (_said(fault) for fault in json_keys.judged(config, {"object": "SpeculativeConfig"}, objects))
+    return map(_said, speculative_faults(config, release, text_type))
+
+
+def speculative_faults(config: Mapping[str, Any], release: Key, text_type: str | None) -> Iterator[json_keys.Fault]:
+    """Parts of `--speculative-config` that a release rejects when it builds the configuration."""
+    yield from json_keys.judged(config, {"object": "SpeculativeConfig"}, _objects(release))
     model, method, tokens = config.get("model"), str(config.get("method") or ""), config.get("num_speculative_tokens")
     itself = drafts_itself(text_type, release)
     needs = not is_mtp(method) if release >= _NEEDS else True
     if model is None and tokens is not None and method not in _ALONE and needs and not itself:
-        yield "num_speculative_tokens was provided but without speculative model"
+        yield _conflict("num_speculative_tokens was provided but without speculative model", "num_speculative_tokens")
     if model in ("ngram", "[ngram]") or method in ("ngram", "[ngram]", "ngram_gpu"):
         yield from _looked_up(config)
     if tokens is None and (model is None or method in _ALONE) and (method != "suffix" or release < _COUNTED):
-        yield "num_speculative_tokens must be provided"
+        yield _conflict("num_speculative_tokens must be provided", "num_speculative_tokens")
     elif tokens is not None and (isinstance(tokens, str) and release < _COUNTED):
-        yield f"num_speculative_tokens {json_keys.shown(tokens)} must be an integer"
+        yield _conflict(
+            f"num_speculative_tokens {json_keys.shown(tokens)} must be an integer", "num_speculative_tokens"
+        )
     elif isinstance(tokens, (int, float)) and tokens <= 0:
-        yield f"num_speculative_tokens {tokens} must be above 0"
+        yield _conflict(f"num_speculative_tokens {tokens} must be above 0", "num_speculative_tokens")
 
 
-def _looked_up(config: Mapping[str, Any]) -> Iterator[str]:
+def _conflict(message: str, *keys: str) -> json_keys.Fault:
+    return json_keys.Fault("conflict", keys[:1], {"message": message, "key": keys[0], "keys": " ".join(keys)})
+
+
+def _looked_up(config: Mapping[str, Any]) -> Iterator[json_keys.Fault]:
     """0.8.5 config.py:2316, 0.33.0 config/speculative.py:1302."""
     sizes = {key: whole(config.get(key)) for key in ("prompt_lookup_min", "prompt_lookup_max")}
-    wrong = next((f"{key}={size} must be > 0" for key, size in sizes.items() if size is not None and size < 1), None)
+    wrong = next(((key, size) for key, size in sizes.items() if size is not None and size < 1), None)
     if wrong is not None:
-        yield wrong
+        yield _conflict(f"{wrong[0]}={wrong[1]} must be > 0", wrong[0])
     least, most = sizes.values()
     if least is not None and most is not None and least > most:
-        yield f"prompt_lookup_min={least} must be <= prompt_lookup_max={most}"
+        yield _conflict(f"prompt_lookup_min={least} must be <= prompt_lookup_max={most}", *sizes)
 
 
 @cache
@@ -152,6 +162,8 @@ def _objects(release: Key) -> Mapping[str, Any]:
 
 def _said(fault: json_keys.Fault) -> str:
     says = fault.says
+    if fault.kind == "conflict":
+        return says["message"]
     if fault.kind == "unknown-key":
         near = alike(says["key"], says["keys"].split(), 1)
         return f"unknown key {json_keys.shown(says['key'])}" + (f"; did you mean {near[0]}?" if near else "")

@@ -30,8 +30,9 @@ from vllm_runbooks.site.myst import (
 )
 
 GROUPS = {
-    "shell": "Shell", "option": "Options", "environment": "Environment", "meaning": "Meaning", "safety": "Safety",
-    "file": "Files", "parser": "The installed vLLM", "edge10": "Scripts for Edge10",
+    "shell": "Shell", "option": "Options", "environment": "Environment", "meaning": "Meaning",
+    "container": "Containers", "safety": "Safety", "file": "Files", "parser": "The installed vLLM",
+    "edge10": "Scripts for Edge10",
 }  # fmt: skip
 """Headings by first word of the ids, in the order of the index; a missing one is last, under its
 word."""

@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.core.records import IssueSeverity
 
 ADAPTER = TypeAdapter(Rule)
-GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file", "edge10")
+GROUPS = ("shell", "option", "environment", "meaning", "container", "safety", "parser", "file", "edge10")
 """First words of ids, in the order of the pages."""
 _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}", re.ASCII)
 

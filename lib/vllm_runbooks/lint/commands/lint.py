@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
-from vllm_runbooks.lint import selection
+from vllm_runbooks.lint import baseline as baselines
+from vllm_runbooks.lint import selection, trees
 from vllm_runbooks.lint.commands import GPUS, release
 from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.lint.selection import LintSettings
@@ -44,6 +47,7 @@ class _WithCommand(click.Command):
     epilog=given.examples(
         "lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090",
         "lint --fix launch.sh -o fixed.sh",
+        "lint . --baseline vllm-baseline.json",
         "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
     ),
 )
@@ -60,6 +64,9 @@ class _WithCommand(click.Command):
 @click.option(
     "--profile", type=click.Choice(selection.PROFILES), help="min: errors only; strict: everything, and warnings fail."
 )
+@click.option("--baseline", metavar="FILE", type=given.FILE, help="Report only issues that are not in FILE.")
+@click.option("--write-baseline", metavar="FILE", type=given.FILE, help="Write all issues to FILE, and report none.")
+@click.option("--statistics", is_flag=True, help="Print the number of issues by rule instead of each issue.")
 @click.option("--fix", is_flag=True, help="Print the fixed text; FILE is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
@@ -88,6 +95,9 @@ def lint(
     ignore: tuple[str, ...],
     fail_on: str | None,
     profile: str | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    statistics: bool,
     fix: bool,
     out: Path | None,
     diff: bool,
@@ -97,8 +107,9 @@ def lint(
 ) -> int:
     """Check vLLM commands in scripts, manifests, programs and pages against a release.
 
-    Give files, folders, `-` for standard input, or the command itself as `-- vllm serve …`. Settings come from
-    .vllm-runbooks.toml or pyproject.toml in the file's folder or above.
+    Give files, folders, `-` for standard input, or the command itself as `-- vllm serve …`. In a folder, it reads the
+    files that mention vLLM and that git does not ignore. Settings come from .vllm-runbooks.toml or pyproject.toml in
+    the file's folder or above.
 
     Exit status: 0 no error, 1 an error (see --fail-on), 2 invalid input.
     """
@@ -112,15 +123,19 @@ def lint(
 
     named, is_command = _read_inputs(files, is_rewritten=fix)
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
-    for is_wrong, message in (
+    _reject((
         (several and (form == "json" or fix), "give one file for --format json and for --fix."),
         (out is not None and not fix, "-o writes the corrected text; give --fix as well."),
         (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
         (diff and (fix or form != "text"), "--diff prints the changes of --fix; give it without --fix and --format."),
+        (
+            statistics and (fix or diff or form != "text"),
+            "--statistics counts issues; give it without --fix and --format.",
+        ),
+        (write_baseline is not None and (fix or diff), "--write-baseline writes issues; give it without --fix."),
+        (baseline is not None and write_baseline is not None, "give --baseline or --write-baseline."),
         (config_check and python is None, "--config-check asks the vLLM that --python names; give it as well."),
-    ):
-        if is_wrong:
-            raise click.UsageError(message)
+    ))  # fmt: skip
     rules = knowledge.knowledge().rules
     command_line = LintSettings(
         selection.check_names(select, rules, "--select") if select else None,
@@ -129,13 +144,13 @@ def lint(
         profile,
         vllm,
         gpus,
+        str(baseline) if baseline is not None else None,
     )
     loaders: dict[str, Callable[[str], object]] = {"vllm": release_data.load, "gpus": host_loading.cards}
     checks = {key: load for key, load in loaders.items() if getattr(command_line, key) is None}
     settings = {
         name: command_line.over(selection.find_settings(folder_of(name) or Path(), rules, checks)) for name in named
     }
-    asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix or diff}
     options: dict[str, dict[str, Any]] = {
         name: {
             "name": name,
@@ -146,7 +161,12 @@ def lint(
         }
         for name in named
     }
-    checked = {name: checking.lint_text(text, **options[name], **asks) for name, text in named.items()}
+    checked = checking.lint_texts(
+        {
+            name: (text, {**options[name], "python": python, "is_config_checked": config_check, "fix": fix or diff})
+            for name, text in named.items()
+        }
+    )
     if command_line.vllm is None:
         checked = {name: _with_file_of_release(linted, settings[name]) for name, linted in checked.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
@@ -154,6 +174,9 @@ def lint(
             sources.read_text(files[0])  # it was meant as a file: report why it cannot be read
         raise InputError("the command after -- does not launch vLLM; write it as vllm serve MODEL …")
     _refuse_logs(files, named, checked)
+    if write_baseline is not None:
+        return _write_baseline(checked, write_baseline)
+    checked, in_baseline = _without_known(checked, settings)
     hidden, is_failed = 0, False
     for name, linted in checked.items():
         reported = settings[name].reported(linted.issues, rules)
@@ -184,10 +207,40 @@ def lint(
     else:
         terminal.show(
             render_issues.view(
-                results, hidden=hidden, plan=_plan_command(checked, settings), fix=_fix_command(files, checked)
+                results,
+                hidden=hidden,
+                known=in_baseline,
+                plan=_plan_command(checked, settings),
+                fix="" if statistics else _fix_command(files, checked),
+                by_rule="only" if statistics else "also" if any(map(os.path.isdir, files)) else "",
             )
         )
     return int(is_failed)
+
+
+def _reject(combinations: Iterable[tuple[bool, str]]) -> None:
+    for is_wrong, message in combinations:
+        if is_wrong:
+            raise click.UsageError(message)
+
+
+def _write_baseline(checked: Mapping[str, Linted], path: Path) -> int:
+    store(path, baselines.written({name: linted.issues for name, linted in checked.items()}, path))
+    output.say(f"wrote {path}")
+    return 0
+
+
+def _without_known(
+    checked: Mapping[str, Linted], settings: Mapping[str, LintSettings]
+) -> tuple[dict[str, Linted], int]:
+    """Leave out the issues of the baselines, and count them."""
+    known = {path: baselines.read(Path(path)) for item in settings.values() if (path := item.baseline) is not None}
+    new = dict(checked)
+    for name, linted in checked.items():
+        if (path := settings[name].baseline) is not None:
+            entries = known[path].get(baselines.relative(name, Path(path)), Counter())
+            new[name] = replace(linted, issues=baselines.without_known(linted.issues, entries))
+    return new, sum(len(checked[name].issues) - len(linted.issues) for name, linted in new.items())
 
 
 def _fix_command(files: tuple[str, ...], checked: Mapping[str, Linted]) -> str:
@@ -235,44 +288,37 @@ def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[st
             raise InputError("the command after -- is not valid UTF-8; rewrite it, or use a file")
         return {_COMMAND: text}, True
     is_case = len(files) == 1 and Path(files[0], "case.yaml").is_file()
-    names = files if is_case else tuple(dict.fromkeys(name for path in files for name in scripts_in(path)))
-    read = sources.read_rewritable if is_rewritten and len(names) == 1 else sources.read_text
-    return {(output.STDIN if name == "-" else name): read(name) for name in names}, False
+    folders = [] if is_case else [name for name in files if name != "-" and Path(name).is_dir()]
+    texts = {name: text for folder in folders for name, text in _texts_in(folder).items()}
+    read = sources.read_rewritable if is_rewritten and len(files) == 1 else sources.read_text
+    texts |= {(output.STDIN if name == "-" else name): read(name) for name in files if name not in folders}
+    if is_rewritten and folders and len(texts) == 1:
+        texts = {name: sources.read_rewritable(name) for name in texts}
+    return texts, False
 
 
-_SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt", ".service", ".sbatch"))
-"""Suffixes of the files of a folder that are read."""
-_NAMES = ("Dockerfile", "Containerfile")
-_MAX_FILES = 200
-_MAX_DEPTH = 3
-_MAX_BYTES = 1_000_000
-"""Largest file of a folder that is read."""
+_MOST_SCRIPTS = 200
+"""Scripts of one job."""
 
 
-def scripts_in(name: str) -> Iterator[str]:
+def scripts_in(name: str) -> list[str]:
     """Scripts in a folder and its subfolders; a name that is not a folder is returned itself."""
-    if name == "-" or not Path(name).is_dir():
-        yield name
-        return
-    paths = []
-    for folder, below, file_names in os.walk(name):
-        depth = len(Path(folder).relative_to(name).parts)
-        below[:] = (
-            [] if depth >= _MAX_DEPTH else sorted(file_name for file_name in below if not file_name.startswith("."))
-        )
-        for file_name in sorted(file_names):
-            path = Path(folder, file_name)
-            is_script = path.suffix.lower() in _SUFFIXES or file_name.startswith(_NAMES)
-            is_plain = is_script and not file_name.startswith(".") and not path.is_symlink()
-            if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
-                paths.append(str(path))
-            if len(paths) > _MAX_FILES:
-                raise InputError(f"{name}: contains more than {_MAX_FILES} scripts; use a smaller folder")
-    if not paths:
-        raise InputError(
-            f"{name}: contains no script; use a folder with .sh, .py, .yaml, .service, .md or .ipynb files"
-        )
-    yield from paths
+    return [name] if name == "-" or not Path(name).is_dir() else trees.files_in(name, _MOST_SCRIPTS)
+
+
+def _texts_in(folder: str) -> dict[str, str]:
+    """Texts of a folder that mention vLLM; one of the others if there is none."""
+    from vllm_runbooks.reading import sources
+
+    texts: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for name in trees.files_in(folder):
+        with contextlib.suppress(InputError):  # not a text
+            text = sources.read_text(name)
+            first = first or {name: text}
+            if trees.may_launch(text):
+                texts[name] = text
+    return texts or first
 
 
 def _refuse_logs(files: tuple[str, ...], named: dict[str, str], checked: dict[str, Linted]) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 _SHARED = 0.6
 """Share of common words that makes two names similar."""
+_SHORT, _LONG = 3, 8
+"""Characters of a name that can be a typing error, and of one that can have two."""
+_DIGITS = re.compile(r"\d+")
 
 
 def alike(written: str, names: Sequence[str], most: int = 3) -> list[str]:
@@ -25,6 +28,25 @@ def alike(written: str, names: Sequence[str], most: int = 3) -> list[str]:
         if distance <= limit or shared >= _SHARED:
             candidates.append((distance - 3 * shared, candidate))
     return [candidate for _, candidate in sorted(candidates)[:most]]
+
+
+def misspelt(written: str, names: Iterable[str]) -> str | None:
+    """The one known name that a text is certainly a typing error of; None if it may be another name."""
+    limit = 1 if len(written) < _LONG else 2
+    near = [
+        name
+        for name in names
+        if _distance(written.lower(), name.lower(), limit) <= limit
+        and _DIGITS.findall(written) == _DIGITS.findall(name)
+        and not _is_longer(written, name)
+    ]
+    return near[0] if len(near) == 1 and len(written) >= _SHORT else None
+
+
+def _is_longer(text: str, other: str) -> bool:
+    """Whether one name is the other with a suffix that makes it another one, such as `V2`."""
+    short, long = sorted((text, other), key=len)
+    return long.startswith(short) and not (long[len(short) :].isalpha() and long[len(short) :].islower())
 
 
 @lru_cache(maxsize=2048)

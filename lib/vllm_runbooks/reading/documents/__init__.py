@@ -35,6 +35,7 @@ from vllm_runbooks.reading.documents import (
     recipe_files,
     templates,
     unit_files,
+    yaml_places,
 )
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
@@ -84,6 +85,8 @@ class LaunchFile:
     loose: tuple[LooseOption, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
+    manifests: tuple[yaml_places.Node, ...] = ()
+    """Roots of the YAML documents with launches, and of the Services next to them."""
 
     def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
         """Convert edits of the contents to edits of the file; notebook cells stay valid JSON."""
@@ -204,6 +207,7 @@ def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
         tuple(sorted(reading.loose, key=_PLACE)),
         _once(reading.troubles, attrgetter("start", "end", "kind")),
         tuple(reading.images),
+        tuple(reading.manifests),
     )
 
 

@@ -20,6 +20,13 @@ def has_entry_point(image: str | None) -> bool:
     return match is not None and match[2].startswith("vllm-openai")
 
 
+def is_for_gpus(image: str | None) -> bool:
+    """Whether an image is vLLM's own for NVIDIA GPUs."""
+    match = _IMAGE.match(image or "")
+    others = ("cpu", "rocm", "tpu", "xpu", "hpu", "neuron")
+    return match is not None and match[2] == "vllm-openai" and not any(word in (match[3] or "") for word in others)
+
+
 def release_of(image: str | None) -> str | None:
     """Release of an image's tag; None if it has none, or another numbering."""
     match = _IMAGE.match(image or "")

@@ -147,6 +147,18 @@ def _is_image(word: Word) -> bool:
     return "vllm" in word.value and word.value != "vllm" and _IMAGE_NAME.fullmatch(word.value) is not None
 
 
+def named_options(words: Sequence[Word]) -> Iterator[tuple[str, Word | None]]:
+    """Options before the image, each with its argument; an empty name is a word that may be any options."""
+    index = 0
+    while index < len(words):
+        if (words[index].value or "").startswith("-"):
+            name, argument, index = _option(words, index)
+            yield name, argument
+        else:
+            yield "", words[index]
+            index += 1
+
+
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
     word = words[index]
     value = _shown(word)
@@ -191,6 +203,12 @@ def _take(options: Options, name: str, argument: Word | None, word: Word) -> Non
         options.ports.append(value)
     elif name in {"--net", "--network"}:
         options.network = value
+    elif name == "--secret" and value is not None:
+        parts = dict(part.partition("=")[::2] for part in value.split(",")[1:])
+        if parts.get("type") == "env":  # of podman; the value is in its store
+            target = parts.get("target") or value.partition(",")[0]
+            hidden = Word(None, argument.start, argument.end, argument.raw, "secret")
+            options.settings.append(Setting(target, hidden, word.start, argument.end, "option"))
 
 
 def are_local(ports: Sequence[str | None], network: str | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -49,6 +50,8 @@ _INTEREST = re.compile(
     r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
 )
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
+_SERVICE = re.compile(r"^[\"']?kind[\"']?:[ \t]*[\"']?Service\b", re.MULTILINE)
+_MAX_SERVICES = 20
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
@@ -57,10 +60,11 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str
 
     `file` is the name of a file within another one.
     """
-    count = 0
+    count, services = 0, list[Excerpt]()
     for document in yaml_places.documents(source):
-        if not _INTEREST.search(document.text):
-            continue  # YAML is slow to read
+        if not _INTEREST.search(document.text):  # YAML is slow to read
+            services += [document] if len(services) < _MAX_SERVICES and _SERVICE.search(document.text) else []
+            continue
         if count >= _MAX_DOCUMENTS:
             details = {"says": f"more than {_MAX_DOCUMENTS} documents"}
             reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
@@ -77,7 +81,11 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str
             _read_parts(document, around, reading)
             continue
         if root is not None:
+            reading.manifests.append(root)
             _Manifest(root, around, reading, file).read()
+    for document in services if reading.starts else ():
+        with suppress(YamlError):
+            reading.manifests += yaml_places.roots(document)
 
 
 def _read_parts(document: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -255,12 +263,16 @@ class _Manifest:
         elif not programs.may_start(node.value):
             return
         elif key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
-            around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
+            environment: dict[str, Setting] = {}
+            for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
+                environment |= self._environment(_at(self.root, name), is_interpolated=False)
+            within = (Within("yaml", node.start, node.end),)
+            around = replace(self.around, within=within, environment=environment, is_certain=False)
             programs.read_script(node.text, around, self.reading)
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         text = values.get("command") or values.get("entrypoint")
-        environment = self._environment(values.get("environment"), is_interpolated=True)
+        environment = self._environment(values.get("environment") or values.get("env"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
         around = replace(
             self.around,
@@ -729,7 +741,7 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
 def _is_local(values: Mapping[str, Node]) -> bool:
     network = values.get("network_mode")
     ports: list[str | None] = []
-    for port in _items(values.get("ports")):
+    for port in _items(values.get("ports") or values.get("published_ports")):  # the second of Ansible
         address = port.get("host_ip") if isinstance(port, yaml_places.Mapping) else port
         mark = ":" if address is not port else ""
         ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)

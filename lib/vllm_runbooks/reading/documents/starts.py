@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents.yaml_places import Node
 from vllm_runbooks.reading.shell import Invocation, Trouble, Word
 
 
@@ -111,6 +112,7 @@ class WrittenLaunch:
     invocation: Invocation | None = None
     """Shell invocation, if any: background, waiting, loop."""
     container: Sequence[Word] = ()
+    """Options of `docker run`; those of a Podman unit in the same form."""
     is_local: bool = False
     builder: str = ""
     """Chart, operator or server that builds the launch and has its own vLLM; empty for vLLM's own command."""
@@ -141,6 +143,8 @@ class DocumentReading:
     images: list[Word] = field(default_factory=list)
     code: list[tuple[Excerpt, Around]] = field(default_factory=list)
     """Python code of a command (`python -c …`), to be read separately."""
+    manifests: list[Node] = field(default_factory=list)
+    """Roots of the YAML documents."""
     file: str = ""
     """The text of the file, as far as it is read."""
 
@@ -150,7 +154,7 @@ class DocumentReading:
 
     def add(self, other: DocumentReading) -> None:
         """Add the reading of a part of the file."""
-        for name in ("starts", "settings", "loose", "troubles", "images", "code"):
+        for name in ("starts", "settings", "loose", "troubles", "images", "code", "manifests"):
             getattr(self, name).extend(getattr(other, name))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import escapes, placeholders, programs
+from vllm_runbooks.reading.documents import escapes, launchers, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
@@ -34,7 +34,9 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
     container: dict[str, Excerpt] = {}
+    given: list[tuple[str, Excerpt]] = []
     has_file = False
+    notifies: Excerpt | None = None
     section = "Service"
     for line in _lines(source):
         text = line.text
@@ -56,20 +58,47 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
             environment |= {setting.name: setting for setting in _settings(value, reading.troubles)}
         elif name == "EnvironmentFile" and value.text:
             has_file = True
+        elif section == "Service" and name == "Type":
+            notifies = value if value.text in {"notify", "notify-reload"} else None
         elif section == "Container" and name in {"Image", "Exec", "Entrypoint"}:
             container[name] = value
+        elif section == "Container" and name in _AS_OPTIONS:
+            given.append((_AS_OPTIONS[name], value))
     reading.settings += environment.values()
     around = replace(around, kind="systemd", environment=environment, language="systemd")
+    count = len(reading.starts)
     for _, value in commands:
         for words in _command_lines(value, environment, reading.troubles, has_file=has_file):
             kept = _without_operators(list(map(placeholders.filled, words)), reading.troubles)
             programs.read_command(kept, around, reading)
+    if notifies is not None and _is_silent(reading.starts[count:]) and "systemd-notify" not in source.text:
+        first, end = notifies.at[0], notifies.at[len(notifies.text)]
+        edits = (Replacement(first, end, "exec"),)
+        reading.troubles.append(Trouble("file.systemd-notify", first, end, {"type": notifies.text}, edits))
     if container:
-        _read_container(container, around, reading, has_file=has_file)
+        _read_container(container, given, around, reading, has_file=has_file)
+
+
+def _is_silent(launches: Sequence[WrittenLaunch]) -> bool:
+    """Whether vLLM itself is the service, which never notifies systemd; podman does."""
+    programs_run = [(launch.prefix[0].value or "").rsplit("/", 1)[-1] for launch in launches if launch.prefix]
+    return any(re.fullmatch(r"vllm|python[\d.]{0,5}", program) for program in programs_run)
+
+
+_AS_OPTIONS = {
+    "AddDevice": "--device", "Network": "--network", "Pod": "--pod", "PodmanArgs": "", "PublishPort": "--publish",
+    "Secret": "--secret", "ShmSize": "--shm-size", "Tmpfs": "--tmpfs", "User": "--user", "Volume": "--volume",
+}  # fmt: skip
+"""Keys of a Podman unit, with the option of `podman run` that they become."""
 
 
 def _read_container(
-    container: Mapping[str, Excerpt], around: Around, reading: DocumentReading, *, has_file: bool
+    container: Mapping[str, Excerpt],
+    given: Sequence[tuple[str, Excerpt]],
+    around: Around,
+    reading: DocumentReading,
+    *,
+    has_file: bool,
 ) -> None:
     """A Podman unit (`[Container]`): the image with its arguments."""
     words: dict[str, tuple[Word, ...]] = {}
@@ -79,8 +108,24 @@ def _read_container(
     image = words.get("Image", (None,))[0]
     if image is not None:
         reading.images.append(image)
-    around = replace(around, image=image)
+    options: list[Word] = []
+    for option, value in given:
+        lines = _command_lines(value, around.environment, reading.troubles, has_file=has_file, prefixes="")
+        for word in (word for line in lines for word in line):
+            options += [Word(option, word.start, word.start, option)] if option else []
+            options.append(word)
+    read = launchers.container_options(options, is_all=True)
+    reading.settings += read.settings
+    around = replace(
+        around,
+        environment={**around.environment, **{setting.name: setting for setting in read.settings}},
+        image=image,
+        gpus=read.gpus,
+        is_local=launchers.are_local(read.ports, read.network),
+    )
+    count = len(reading.starts)
     programs.run_image(words.get("Entrypoint"), words.get("Exec", ()), image, around, reading)
+    reading.change_starts(count, lambda launch: replace(launch, container=tuple(options)))
 
 
 def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:

@@ -190,6 +190,25 @@ def is_near_template(source: Excerpt, at: int) -> bool:
     return any("{{" in text or "{%" in text for text in near)
 
 
+def at(node: Node | None, *path: str) -> Node | None:
+    """The node at a path of keys; None if there is none."""
+    for key in path:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+def items(node: Node | None) -> list[Node]:
+    """Items of a sequence; none of anything else."""
+    return node.items if isinstance(node, Sequence) else []
+
+
+def scalars(node: Node | None) -> list[Scalar]:
+    """A scalar, or those of a sequence."""
+    if isinstance(node, Scalar):
+        return [node] if node.value not in {"", "~", "null"} else []
+    return [item for item in items(node) if isinstance(item, Scalar)]
+
+
 def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
     """Every node with its path of keys, from the outside in.
 

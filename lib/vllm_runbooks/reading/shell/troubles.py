@@ -559,11 +559,18 @@ def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], place: Pl
     return None
 
 
+_POLLED = re.compile(r":\S{1,200}/(?:health|ping|v1/models)\b")
+"""Address of a server that answers when it is ready."""
+
+
 def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
     """Background programs that the script does not wait for."""
     seen: set[int] = set()
     head = None
+    polls = [item.start for item in done.invocations if any(_POLLED.search(word.raw) for word in item.words)]
     for invocation in done.invocations:
+        if invocation.start < max(polls, default=0):
+            continue  # the script queries the server afterwards, and notices a failure
         # A command that begins with an option is the rest of an interrupted command, which is the
         # launch.
         head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head

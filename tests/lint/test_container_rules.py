@@ -1,0 +1,214 @@
+"""Rules about the containers of launches, and about names that the engine looks up."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_runbooks.lint import checking
+
+RUN = "docker run --gpus all {options} vllm/vllm-openai:v0.24.0 --model Qwen/Qwen3-8B {arguments}\n"
+SERVICE = """\
+services:
+  chat:
+    image: vllm/vllm-openai:v0.24.0
+    command: --model Qwen/Qwen3-8B {arguments}
+{keys}
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: chat
+  labels: {{app: chat}}
+spec:
+{pod}
+  containers:
+    - name: chat
+      image: vllm/vllm-openai:v0.24.0
+      args: [--model, Qwen/Qwen3-8B{arguments}]
+      resources: {{limits: {{nvidia.com/gpu: 2}}}}
+{container}
+"""
+FORWARDING = """\
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: chat}}
+spec:
+{spec}
+  selector: {{app: chat}}
+  ports: [{{port: 80, targetPort: {target}}}]
+"""
+
+
+def found(name: str, text: str, group: str = "container.") -> list[str]:
+    """Rules of a group that a text breaks, without the group."""
+    issues = checking.lint_text(text, name=name, vllm="0.24.0").issues
+    return [issue.rule.removeprefix(group) for issue in issues if issue.rule.startswith(group)]
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "rules"),
+    [
+        ("-p 8000:8080", "", ["port-mapping"]),
+        ("-p 127.0.0.1:9000:9000/tcp", "--port 8000", ["port-mapping"]),
+        ("--publish=8080", "", ["port-mapping"]),
+        ("-p [::1]:80:8000", "", []),
+        ("-p 8000:8080", "--port 8080", []),
+        ("-p 8000:8080", "--uds /run/vllm.sock", []),
+        ("-p 8000:8080 --network host", "", []),
+        ("-p 8000:8080 -P", "", []),
+        ("-p 9000:9000/udp", "", []),
+        ("-p 8000-8010:8000-8010", "", []),
+        ("-p $PORT:$PORT", "", []),
+        ('-p 8000:8080 "${OPTIONS[@]}"', "", ["port-mapping"]),
+        ("-p 8000:8080", "$MORE", []),
+        ("", "--tensor-parallel-size 2", ["shared-memory"]),
+        ("", "--pipeline-parallel-size 2", ["shared-memory"]),
+        ("--ipc=private", "-tp 2", ["shared-memory"]),
+        ("--ipc=host", "-tp 2", []),
+        ("--shm-size 1g", "-tp 2", []),
+        ("-v /dev/shm:/dev/shm", "-tp 2", []),
+        ("--tmpfs /dev/shm:size=8g", "-tp 2", []),
+    ],
+)
+def test_the_options_of_docker_run(options: str, arguments: str, rules: list[str]) -> None:
+    """Ports and shared memory; nothing if an unknown word may set them. An unset array is empty."""
+    assert found("run.sh", RUN.format(options=options, arguments=arguments)) == rules
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "rules"),
+    [
+        ("vllm/vllm-openai:v0.24.0", "", ["no-gpus"]),
+        ("vllm/vllm-openai:v0.24.0", "--device /dev/kfd", []),
+        ("vllm/vllm-openai:v0.24.0", "--runtime=nvidia", []),
+        ("vllm/vllm-openai:v0.24.0", "-e NVIDIA_VISIBLE_DEVICES=0", []),
+        ("vllm/vllm-openai-cpu:v0.24.0", "", []),
+        ("vllm/vllm-openai:v0.24.0-cpu", "", []),
+        ("house/vllm-openai-rocm:1", "", []),
+    ],
+)
+def test_a_container_without_gpus(image: str, options: str, rules: list[str]) -> None:
+    """Only of vLLM's own image for NVIDIA GPUs."""
+    assert found("run.sh", f"docker run {options} --ipc=host {image} --model Qwen/Qwen3-8B\n") == rules
+
+
+@pytest.mark.parametrize(
+    ("keys", "rules"),
+    [
+        ("", ["no-gpus"]),
+        ("    runtime: nvidia", []),
+        ("    gpus: all\n    ports: [{target: 8080, published: 8000}]", ["port-mapping"]),
+        ("    gpus: all\n    ports: [{target: 8080, protocol: udp}]", []),
+        ("    gpus: all\n    ports: [{target: 8080}, '8000:8000']", []),
+        ("    gpus: all\n    ports: ['${PORT}:8080', '8000-8001:8000-8001']", []),
+        ("    gpus: all\n    ports: ['8000:8080']\n    network_mode: host", []),
+        ("    gpus: all\n    healthcheck: {test: 'curl localhost:9000/health'}", ["probe-port"]),
+        ("    gpus: all\n    environment: [PROXY=9000]\n    healthcheck: {test: 'curl localhost:9000/health'}", []),
+        ("    gpus: all\n    healthcheck: {test: 'curl localhost:8000/health', retries: 1}", []),
+        (
+            "    gpus: all\n    labels: {autoheal: 'true'}\n    healthcheck: {test: 'curl localhost:8000', retries: 1}",
+            ["probe-too-short"],
+        ),
+        ("    gpus: all\n    labels: [autoheal]\n    healthcheck: {test: x, interval: 1h30m}", []),
+        ("    gpus: all\n    labels: [autoheal]\n    healthcheck: {test: x, interval: $EVERY}", []),
+    ],
+)
+def test_the_keys_of_a_compose_service(keys: str, rules: list[str]) -> None:
+    """GPUs, ports and health checks."""
+    assert found("compose.yaml", SERVICE.format(arguments="", keys=keys)) == rules
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "arguments", "rules"),
+    [
+        ("", "", ", --tensor-parallel-size=2", ["shared-memory"]),
+        ("  hostIPC: true", "", ", --tensor-parallel-size=2", []),
+        ("", "      volumeMounts: [{name: shm, mountPath: /dev/shm/}]", ", --tensor-parallel-size=2", []),
+        ("", "      readinessProbe: {tcpSocket: {port: 9000}}", "", ["probe-port"]),
+        ("", "      readinessProbe: {tcpSocket: {port: 9000, host: other}}", "", []),
+        ("", "      readinessProbe: {tcpSocket: {port: '${PORT}'}}", "", []),
+        ("", "      readinessProbe: {tcpSocket: {port: 9000}}", ", --port=9000", []),
+        ("", "      readinessProbe: {exec: {command: [curl, 'localhost:9000/health']}}", "", ["probe-port"]),
+        ("", "      ports: $PORTS\n      readinessProbe: {tcpSocket: {port: http}}", "", []),
+        (
+            "  initContainers: [{name: proxy, image: envoy, restartPolicy: Always}]",
+            "      readinessProbe: {tcpSocket: {port: 9000}}",
+            "",
+            [],
+        ),
+        ("", "      livenessProbe: {tcpSocket: {port: 8000}, failureThreshold: 1}", "", ["probe-too-short"]),
+        ("", "      livenessProbe: {tcpSocket: {port: 8000}, initialDelaySeconds: 600}", "", []),
+        ("", "      livenessProbe: {tcpSocket: {port: 8000}, periodSeconds: $EVERY}", "", []),
+        (
+            "",
+            "      livenessProbe: {tcpSocket: {port: 8000}, failureThreshold: 4}",
+            ", --load-format=dummy, --enforce-eager",
+            [],
+        ),
+    ],
+)
+def test_the_keys_of_a_pod(pod: str, container: str, arguments: str, rules: list[str]) -> None:
+    """Shared memory and probes."""
+    assert found("pod.yaml", POD.format(pod=pod, container=container, arguments=arguments)) == rules
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "container", "rules"),
+    [
+        ("", "80", "", ["service-port"]),
+        ("", "8000", "", []),
+        ("", "http", "", ["service-port"]),
+        ("", "http", "      ports: [{name: http, containerPort: 8000}]", []),
+        ("", "http", "      ports: [{name: http, containerPort: 8080}]", ["service-port"]),
+        ("", "'{{ .Values.port }}'", "", []),
+        ("  clusterIP: None", "80", "", []),
+        ("", "80", "    - {name: proxy, image: envoy}", []),
+    ],
+)
+def test_the_port_of_a_service(spec: str, target: str, container: str, rules: list[str]) -> None:
+    """A number, or the name of a container's port."""
+    text = POD.format(pod="", container=container, arguments="") + FORWARDING.format(spec=spec, target=target)
+    assert found("chat.yaml", text) == rules
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [
+        ("--load-format safetensor", ["wrong-choice"]),
+        ("--tokenizer-mode mistrall", ["wrong-choice"]),
+        ("--tokenizer-mode house", []),
+        ("--distributed-executor-backend rya", ["wrong-choice"]),
+        ("--distributed-executor-backend house.Executor", []),
+        ("--quantization pf8", ["wrong-choice"]),
+        ("--quantization house", ["wrong-choice"]),
+        ("--quantization ascend", []),
+        ("--quantization gguf", []),
+        ('--kv-transfer-config \'{"kv_connector": "NixlConnectorV2", "kv_role": "kv_both"}\'', []),
+        (
+            (
+                '--kv-transfer-config \'{"kv_connector": "MultiConnector", "kv_role": "kv_both",'
+                ' "kv_connector_extra_config": {"connectors": [{"kv_connector": "NixlConector"}]}}\''
+            ),
+            ["wrong-choice"],
+        ),
+        ('--speculative-config \'{"method": "mtp", "num_speculative_tokens": 1}\'', []),
+        ('--speculative-config \'{"method": "<method>", "num_speculative_tokens": 1}\'', []),
+        ('--speculative-config \'{"method": "ngram", "num_speculative_tokens": 0}\'', ["wrong-key-type"]),
+        ('--speculative-config \'{"method": "ngram"}\'', ["conflict"]),
+        ('--speculative-config \'{"model": "draft", "num_speculative_token": 1}\'', ["unknown-key"]),
+        ("--spec-method eagle3 --spec-model draft --spec-tokens 2", []),
+        ("--spec-method ngram", ["conflict"]),
+    ],
+)
+def test_names_that_the_engine_looks_up(options: str, rules: list[str]) -> None:
+    """An unknown name is reported if it is close to a known one, or if the list is closed."""
+    assert found("run.sh", f"vllm serve Qwen/Qwen3-8B --host 127.0.0.1 {options}\n", "option.") == rules
+
+
+def test_an_image_of_another_vendor_has_its_own_methods() -> None:
+    """Its names are not reported unless they are typing errors."""
+    text = "docker run --device /dev/x --ipc=host house/vllm:1 vllm serve m --host 127.0.0.1 --quantization {}\n"
+    assert found("run.sh", text.format("house"), "option.") == []
+    assert found("run.sh", text.format("compresed-tensors"), "option.") == ["wrong-choice"]
