@@ -13,6 +13,7 @@ from typing import Any
 from vllm_runbooks.catalog.options import ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.specs import Capability, Fits, Gpu, HostGpu, Model, ParserFit
 from vllm_runbooks.catalog.support import Support
+from vllm_runbooks.reading.arguments.spelling import misspelt
 
 OF_ONE_OPTION = frozenset(
     {
@@ -372,7 +373,7 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
         rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
-        yield _broken(rule, *names, backend=name)
+        yield _broken(rule, *names, backend=name, nearest=misspelt(name, backends))
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
@@ -532,7 +533,7 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     ):
         parser, has_plugin = command.word(dest), f"{dest.replace('_call', '')}_plugin" in command.flags
         if parser is not None and is_read and table and parser not in table and not has_plugin:
-            yield _broken(rule, dest, parser=parser, known=_listed(table))
+            yield _broken(rule, dest, parser=parser, known=_listed(table), nearest=misspelt(parser, table))
 
 
 def _others(

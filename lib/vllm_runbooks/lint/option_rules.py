@@ -20,6 +20,7 @@ from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.arguments.spelling import misspelt
 from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents import LaunchFile, placeholders
 from vllm_runbooks.reading.documents.starts import LooseOption, WrittenLaunch
@@ -67,7 +68,9 @@ def _facts(problem: Problem | CallProblem) -> dict[str, str]:
         return {**problem.says}
     *others, last = choices
     parts = [", ".join(others), last] if others else [last]
-    return {**problem.says, "choices": listed(parts, "{first} or {second}")}
+    nearest = misspelt(problem.says.get("value", ""), choices) if problem.kind == "wrong-key-type" else None
+    more = {"nearest": nearest} if nearest else {}
+    return {**problem.says, "choices": listed(parts, "{first} or {second}"), **more}
 
 
 def of_call(
