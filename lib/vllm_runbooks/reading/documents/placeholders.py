@@ -28,7 +28,7 @@ _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
-_EXPRESSION = re.compile(r"\{\{[^\n]{0,1000}?\}\}")
+_EXPRESSION = re.compile(r"\{\{[^\n]{0,1000}?\}\}|\u2983{2}[^\n]{0,1000}?\u2984{2}")
 _STATEMENT = re.compile(r"(?<!\$)\{%[-+ \w][^\n]{0,1000}?%\}|(?<!\$)\{# (?s:.){0,4000}? #\}")
 _STATEMENT_LINE = re.compile(
     r"^(?:[ \t]*(?:\{%[-+ \w][^\n]{0,1000}?%\}"
@@ -54,7 +54,7 @@ def rendered(source: Excerpt) -> Excerpt:
 
     A line with nothing but statements is removed, as Ansible and Helm remove it.
     """
-    if "{%" not in source.text and "{{" not in source.text:
+    if not any(mark in source.text for mark in ("{%", "{{", "\u2983\u2983")):
         return source
     done, kept = 0, []
     for match in _STATEMENT_LINE.finditer(source.text):
