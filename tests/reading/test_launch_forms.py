@@ -161,6 +161,10 @@ spec: {engine: vllm, artifactURL: "huggingface://org/m", engineConfig: {args: {-
 """,
         "serve ? --tensor-parallel-size 2 --max-num-seqs 4 --seed=1",
     ),
+    "runpod": (
+        '{"imageName": "vllm/vllm-openai:v0.9.1", "dockerArgs": "--model org/m --seed 1", "gpuCount": 1}\n',
+        "image --model org/m --seed 1",
+    ),
     "llama_swap": (
         "models:\n  a:\n    cmd: |\n      vllm serve org/m\n      --port ${PORT}\n      --max-model-len 512\n",
         "serve org/m --port ? --max-model-len 512",
@@ -296,7 +300,7 @@ PROGRAMS = {
     ),
     "fastchat": ("python3 -m fastchat.serve.vllm_worker --model-path m --model-names=a", "api_server --model m"),
     "tgis_adapter": ("python -m vllm_tgis_adapter --model m", "api_server --model m"),
-    "trl": ("trl vllm-serve --model m", "serve ? --model m"),
+    "trl": ("trl vllm-serve --model m", "api_server --model m"),
 }
 """By id of a program its command and the launch."""
 
@@ -388,6 +392,27 @@ def test_a_patch_of_kustomize_has_the_arguments_of_a_launch() -> None:
     assert [[written(launch) for launch in starts] for starts in found] == [
         ["image --model=m --max-model-len=512"], ["image --model=m --max-model-len=512"], [],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: {argv: [docker, run, vllm/vllm-openai, --model, m]}\n", ["image --model m"]),
+        ("a: {argv: [echo, vllm]}\n", []),
+        ("content: |\n  [Service]\n  ExecStart=/a/vllm serve {{ m }} --seed 1\n", ["serve ? --seed 1"]),
+        ("content: |\n  [Container]\n  Image=vllm/vllm-openai\n  Exec=--model m\n", ["image --model m"]),
+        ("helm:\n  values: |\n    modelSpec:\n    - modelURL: org/m\n", ["serve org/m"]),
+        ("source: |\n  vllm serve m --seed 1\n", ["serve m --seed 1"]),
+        ("anything: |\n  #!/bin/sh\n  vllm serve m --seed 1\n", ["serve m --seed 1"]),
+        ("serve_command: vllm serve m --seed 1\n", ["serve m --seed 1"]),
+        ("description: |\n  vllm serve m --seed 1\n", []),
+        ("anything: Run vllm serve m --seed 1\n", []),
+        ("anything: |\n  Run it with\n  vllm serve m --seed 1\n", []),
+    ],
+)
+def test_texts_of_a_document_are_read_if_they_are_run(text: str, expected: list[str]) -> None:
+    """Scripts, units, commands as lists and further documents, but no descriptions."""
+    assert [written(launch) for launch in documents.read(text, "a.yaml").starts] == expected
 
 
 def test_containers_of_a_document_that_is_no_yaml_are_read() -> None:

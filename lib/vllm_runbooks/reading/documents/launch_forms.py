@@ -55,7 +55,7 @@ class LaunchForm(Authored):
     file: str = ""
     """Pattern of the name of the embedded file, such as a key of a ConfigMap."""
     program: str = ""
-    """Id of the program in `engine_programs` that gets the arguments; empty for `vllm serve`."""
+    """Id of the program in `engine_programs` that gets the arguments, or `image`; empty for `vllm serve`."""
     model: tuple[str, ...] = ()
     """Paths of the model; the first known value counts."""
     image: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launch_forms, launchers, pod_groups, programs, yaml_places
+from vllm_runbooks.reading.documents import launch_forms, launchers, pod_groups, programs, unit_files, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -43,8 +43,15 @@ _CONTAINERS = re.compile(
 )
 """A list of containers with its key."""
 _MAX_PARTS = 50  # lists of containers that are read in a document that is no YAML
-_NESTED = (".yaml", ".yml", ".json", "serveConfigV2")
-"""Ends of keys whose value is a YAML document: files of a ConfigMap, and KubeRay's configuration of Ray Serve."""
+_NESTED = (".yaml", ".yml", ".json", "serveConfigV2", "values", "patch")
+"""Ends of keys whose value is a YAML document: files of a ConfigMap, KubeRay's configuration of Ray Serve, values of
+Argo CD, patches of Kustomize."""
+_UNIT = re.compile(r"^\[(?:Service|Container)\][ \t\r]*$", re.MULTILINE)
+_SCRIPT = re.compile(
+    r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./-]*/)?(?:vllm|python[\d.]*|docker|podman|sudo|exec|nohup|env|uv|bash|sh|cd|set"
+    r"|export|source|pip|apt-get)\s)"
+)
+"""Beginning of a script."""
 _INTEREST = re.compile(
     r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
     r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
@@ -138,8 +145,8 @@ class _Manifest:
                     self._mapping(path, node, is_compose=is_compose)
             elif isinstance(node, Scalar) and (programs.may_start(node.value) or "\n" in node.value):
                 self._scalar(path, node)
-            elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
-                self._further(path, node)
+            elif isinstance(node, yaml_places.Sequence) and path:
+                self._list(path, node)
         if count >= yaml_places.MAX_VISITED:
             details = {"what": "values, aliases counted each time"}
             self.reading.troubles.append(Trouble("file.too-much", root.start, root.start + 1, details))
@@ -252,23 +259,48 @@ class _Manifest:
         )
 
     def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
-        """A script within: `run: |` of a workflow, a file of a ConfigMap."""
+        """A text within: a script (`run: |`), a file of a ConfigMap, a unit that a task writes."""
         key = next((part for part in reversed(path) if part != "-"), "")
-        if (key.endswith(_NESTED) or key == "patch") and "\n" in node.value:
+        around = replace(self.around, within=(*self.around.within, Within("yaml", node.start, node.end)))
+        is_text = "\n" in node.value
+        if is_text and key.endswith(_NESTED):
             if len(self.around.within) < _MAX_NESTED and not node.has_template:
-                around = replace(self.around, within=(*self.around.within, Within("yaml", node.start, node.end)))
                 inner = DocumentReading(file=self.reading.file)
                 read(node.text, around, inner, file=key)
-                self.reading.add(inner)
-        elif not programs.may_start(node.value):
-            return
-        elif key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
+                if inner.starts:
+                    self.reading.add(inner)
+        elif is_text and _UNIT.search(node.value):
+            unit_files.read(node.text, replace(around, is_certain=False), self.reading)
+        elif programs.may_start(node.value) and self._is_script(key, node.value):
             environment: dict[str, Setting] = {}
             for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
                 environment |= self._environment(_at(self.root, name), is_interpolated=False)
-            within = (Within("yaml", node.start, node.end),)
-            around = replace(self.around, within=within, environment=environment, is_certain=False)
+            around = replace(around, environment=environment, is_certain=False)
             programs.read_script(node.text, around, self.reading)
+
+    def _is_script(self, key: str, text: str) -> bool:
+        """Whether a text is run rather than shown: by its key, or because it begins like a script."""
+        name = key.lower()
+        if name in word_list("script-keys") or name.endswith((".sh", ".bash", "command", "_cmd", "script")):
+            return True
+        return "\n" in text and name not in word_list("prose-keys") and _SCRIPT.match(text) is not None
+
+    def _list(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
+        """A list outside a container: a command (`argv:`), or further arguments."""
+        if not self._argv(path, node) and _FURTHER.fullmatch(path[-1]):
+            self._further(path, node)
+
+    def _argv(self, path: tuple[str, ...], node: yaml_places.Sequence) -> bool:
+        words = tuple(_word(item) for item in node.items if isinstance(item, Scalar))
+        is_flat = len(words) == len(node.items) > 1 and not any("\n" in (word.value or "") for word in words)
+        if path[-1].lower() not in word_list("script-keys") or not is_flat:
+            return False
+        if not programs.may_start(" ".join(word.value or "" for word in words)) or " " in (words[0].value or ""):
+            return False
+        count = len(self.reading.starts)
+        programs.read_command(words, replace(self.around, language="yaml", is_certain=False), self.reading)
+        self.done |= {id(item) for item in node.items}
+        return len(self.reading.starts) > count
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         text = values.get("command") or values.get("entrypoint")

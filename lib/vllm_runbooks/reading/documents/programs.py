@@ -658,8 +658,11 @@ def _add_start(
         around = replace(around, builder=around.builder or entry, has_own_options=program.has_own_options)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
-        first = arguments[0].start
-        arguments.insert(0, Word(None, first, first, "", "given by the builder"))
+        if any((word.value or "").partition("=")[0] == "--model" for word in arguments):
+            entry = "api_server"  # or an image's entry point, which has the same options
+        else:
+            first = arguments[0].start
+            arguments.insert(0, Word(None, first, first, "", "given by the builder"))
     start = _start(entry, tuple(arguments), places, around, prefix=prefix)
     reading.starts.append(replace(start, is_elided=is_elided or bool(around.builder)))
 
