@@ -17,7 +17,16 @@ from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
-from vllm_runbooks.lint import builds, calls, config_files, environment_rules, ignore_comments, meaning, option_rules
+from vllm_runbooks.lint import (
+    builds,
+    calls,
+    config_files,
+    environment_rules,
+    ignore_comments,
+    meaning,
+    moves,
+    option_rules,
+)
 from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
@@ -77,6 +86,8 @@ class LintRequest:
     selection: Selection = EVERYTHING
     reads_comments: bool = False
     """Whether ignore comments count."""
+    is_migration: bool = False
+    """Whether launches whose image stays keep their options."""
 
 
 class OtherPrograms(Protocol):
@@ -154,8 +165,26 @@ class LintedText:
     def _uncertain(self) -> Mapping[str, builds.Spans]:
         return builds.uncertain_spans(self.page, self.build)
 
+    def is_unmoved(self, launch: WrittenLaunch) -> bool:
+        """Whether a migration leaves the launch's vLLM as it is: an image whose tag it does not know, or a pin."""
+        if not self.asked.is_migration:
+            return False
+        build = builds.build_of(launch, self.pin)
+        if build.source == "pin":
+            return not builds.repinned(self.page, "")
+        has_image = launch.image is not None and launch.image.value is not None
+        return has_image and build.source != "newest" and not moves.retagged(launch, self.release.version)
+
+    @cached_property
+    def _unmoved(self) -> builds.Spans:
+        unmoved = [launch for launch in self.page.starts if self.is_unmoved(launch)]
+        settings = (setting for launch in unmoved for setting in launch.environment.values())
+        return builds.Spans([*((one.start, one.end) for one in unmoved), *((one.start, one.end) for one in settings)])
+
     def _with_certainty(self, hit: Hit) -> Hit:
-        """The hit without fixes if its launch may run another vLLM than the checked one."""
+        """The hit without fixes if its launch runs, or may run, another vLLM than the checked one."""
+        if self._unmoved.has(hit.start):
+            hit = replace(hit, edits=())
         is_uncertain = any(
             hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
         )
