@@ -458,3 +458,16 @@ def test_nothing_is_added_between_the_statements_of_a_template(line: str) -> Non
     text = f"[Service]\n{line}\n"
 
     assert checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="vllm.service.j2")[1] == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: service\nimage: rocm/vllm-dev:open-0805\ncommands:\n  - vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+        "resources:\n  image_id: docker:rocm/vllm-dev:open-0805\nrun: |\n  vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+        "jobs:\n a:\n  container: {image: rocm/vllm-dev:open-0805}\n  run: vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+    ],
+)
+def test_a_script_of_a_task_runs_in_its_image(text: str) -> None:
+    """dstack, SkyPilot and workflows name the image next to the script, whose release is that of the image."""
+    assert found("task.yaml", text) == ["info option.removed --swap-space"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launchers, pod_groups, programs, yaml_places
+from vllm_runbooks.reading.documents import launchers, placed_words, pod_groups, programs, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -35,6 +35,8 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
 """Text that needs no quotes in YAML, unless it is a reserved word."""
 _FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
 """Chart keys whose list is appended to the arguments of a launch."""
+_IMAGE_PLACES = (("image",), ("image", "name"), ("container",), ("container", "image"), ("resources", "image_id"))
+"""Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot."""
 _INTEREST = re.compile(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_")
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
@@ -142,8 +144,26 @@ class _Manifest:
         """A script within: `run: |` of a workflow, a file of a ConfigMap."""
         key = next((part for part in reversed(path) if part != "-"), "")
         if key.lower() in word_list("script-keys") or key.endswith((".sh", ".bash")):
-            around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
+            around = replace(
+                self.around,
+                within=(Within("yaml", node.start, node.end),),
+                is_certain=False,
+                image=self.around.image or self._image_near(path),
+            )
             programs.read_script(node.text, around, self.reading)
+
+    def _image_near(self, path: tuple[str, ...]) -> Word | None:
+        """Image in which a script runs: of the task, of a job or of the whole file."""
+        keys = path[: path.index("-")] if "-" in path else path
+        for size in range(len(keys), -1, -1):
+            node = _at(self.root, *keys[:size])
+            for place in _IMAGE_PLACES:
+                image = _at(node, *place)
+                if isinstance(image, Scalar) and "vllm" in image.value:
+                    word = self._filled(_word(image), is_interpolated=False)
+                    is_docker = (word.value or "").startswith("docker:")
+                    return placed_words.cut(word, len("docker:")) if is_docker else word
+        return None
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         text = values.get("command") or values.get("entrypoint")
