@@ -37,14 +37,14 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import placeholders, pod_groups
+from vllm_runbooks.reading.documents import images, placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
-_OPEN_PORT = "safety.open-port"
+_OPEN_PORT, _IMAGE_STAYS = "safety.open-port", "file.image-stays"
 _NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
 """Launches in a network of a cluster, a compose file or a container, which is not the host's."""
 _HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
@@ -166,14 +166,19 @@ class LintedText:
         return builds.uncertain_spans(self.page, self.build)
 
     def is_unmoved(self, launch: WrittenLaunch) -> bool:
-        """Whether a migration leaves the launch's vLLM as it is: an image whose tag it does not know, or a pin."""
+        """Whether a migration leaves the launch's vLLM as it is: an image that it cannot change, or a pin."""
         if not self.asked.is_migration:
             return False
-        build = builds.build_of(launch, self.pin)
-        if build.source == "pin":
-            return not builds.repinned(self.page, "")
-        has_image = launch.image is not None and launch.image.value is not None
-        return has_image and build.source != "newest" and not moves.retagged(launch, self.release.version)
+        is_pinned = builds.build_of(launch, self.pin).source == "pin"
+        return self._keeps_image(launch) or (is_pinned and not builds.repinned(self.page, ""))
+
+    def _keeps_image(self, launch: WrittenLaunch) -> bool:
+        """Whether the image has another release than the requested one, or an unknown one, and no tag to change."""
+        source = builds.build_of(launch, self.pin).source
+        if self.asked.vllm is None or launch.image is None or launch.image.value is None or source in ("newest", "pin"):
+            return False
+        is_same = images.is_own(launch.image.value) and launch.release == self.asked.vllm
+        return not is_same and not moves.retagged(launch, self.asked.vllm)
 
     @cached_property
     def _unmoved(self) -> builds.Spans:
@@ -304,6 +309,9 @@ class LintedText:
         reported: set[int] = set()
         for launch, parsed in self.parsed:
             data = self.data(launch)
+            if launch.image is not None and self._keeps_image(launch):
+                says = {"image": launch.image.value or "", "vllm": data.checked}
+                yield Hit(_IMAGE_STAYS, launch.image.start, launch.image.end, says)
             if launch.entry in CALLS:
                 problems = arguments.parse_call(_literals(launch), data, launch.entry)
                 for hit in option_rules.of_call(launch, problems, data, tables):
