@@ -471,3 +471,15 @@ def test_nothing_is_added_between_the_statements_of_a_template(line: str) -> Non
 def test_a_script_of_a_task_runs_in_its_image(text: str) -> None:
     """dstack, SkyPilot and workflows name the image next to the script, whose release is that of the image."""
     assert found("task.yaml", text) == ["info option.removed --swap-space"]
+
+
+@pytest.mark.parametrize(("value", "is_moved"), [("${BACKEND:-FLASH_ATTN}", False), ("FLASH_ATTN", True)])
+def test_a_value_that_can_be_overridden_stays(value: str, is_moved: bool) -> None:  # noqa: FBT001
+    """A variable that the environment sets is not replaced by an option with its default."""
+    text = (
+        "services:\n  chat:\n    image: vllm/vllm-openai:v0.8.5\n"
+        f"    environment:\n      VLLM_ATTENTION_BACKEND: {value}\n      A: b\n    command: --model Qwen/Qwen3-8B\n"
+    )
+    _, migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="compose.yaml")
+
+    assert (value not in migrated or "--attention-backend" in migrated) == is_moved
