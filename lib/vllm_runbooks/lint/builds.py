@@ -21,6 +21,7 @@ _PIN_BY_NAME = re.compile(r"(?<![\w./-])vllm(?:\[[\w, -]{1,60}\])?==v?\$\{?([A-Z
 _INSTALLER = re.compile(r"\b(?:pip|pip3|uv|uvx|pipx|conda|poetry|pdm)\b")
 _COMMENT = re.compile(r"(?:^|[ \t])(?:#|//)")
 _MAX_LINE = 2000
+_MAX_NAMES = 5
 
 _BY_RELEASE = frozenset(
     {
@@ -118,9 +119,16 @@ def pinned(page: LaunchFile) -> str | None:
     if "vllm" not in page.text:
         return None
     releases: set[str] = set()
+    names: set[str] = set()
     for line in page.text.split("\n"):
         if "vllm" in line and len(line) <= _MAX_LINE:
-            releases.update(_pins(line, page))
+            code = _code(line)
+            if page.kind != "page" or _INSTALLER.search(code):
+                releases.update(match[1] or match[2] for match in _PIN.finditer(code))
+                names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
+    for name in sorted(names)[:_MAX_NAMES]:
+        value = re.search(rf"\b{name}=[\"']?{_VERSION}", page.text, re.ASCII)
+        releases.update([value[1]] if value else [])
     return releases.pop() if len(releases) == 1 else None
 
 
@@ -128,20 +136,13 @@ def repinned(page: LaunchFile, to: str) -> list[Replacement]:
     """The edits that let a file install another release."""
     edits, begin = [], 0
     for line in page.text.split("\n"):
-        comment = _COMMENT.search(line[:_MAX_LINE])
-        for match in _PIN.finditer(line, 0, comment.start() if comment else min(len(line), _MAX_LINE)):
+        for match in _PIN.finditer(_code(line[:_MAX_LINE])):
             edits += [Replacement(begin + match.start(1), begin + match.end(1), to)] if match[1] else []
         begin += len(line) + 1
     return edits
 
 
-def _pins(line: str, page: LaunchFile) -> list[str]:
+def _code(line: str) -> str:
+    """A line without its comment."""
     comment = _COMMENT.search(line)
-    code = line[: comment.start()] if comment else line
-    if page.kind == "page" and not _INSTALLER.search(code):
-        return []
-    named = _PIN_BY_NAME.search(code)
-    if named:
-        value = re.search(rf"\b{named[1]}=[\"']?{_VERSION}", page.text, re.ASCII)
-        return [value[1]] if value else []
-    return [match[1] or match[2] for match in _PIN.finditer(code)]
+    return line[: comment.start()] if comment else line
