@@ -223,10 +223,12 @@ _GONE = "option.removed --swap-space"
         ("vllm/vllm-openai:nightly-aarch64", [f"error {_GONE}", "error option.unknown --turbo"], "newest"),
         ("lmcache/vllm-openai:latest", [f"error {_GONE}", "info option.unknown --turbo"], "newest"),
         ("someone/vllm-openai:v0.11.0-fast", ["info option.unknown --turbo"], "image"),
+        ("vllm/vllm-openai:qwen-preview", [f"info {_GONE}", "error option.unknown --turbo"], "unknown"),
+        ("vllm/vllm-openai@sha256:1aa47363", [f"info {_GONE}", "error option.unknown --turbo"], "unknown"),
         *(
             (image, [f"info {_GONE}", "info option.unknown --turbo"], "unknown")
             for image in (
-                "vllm/vllm-openai:qwen-preview", "vllm/vllm-openai@sha256:1aa47363", "vllm/vllm-tpu:nightly",
+                "vllm/vllm-tpu:nightly",
                 "lmcache/vllm-openai:2025-05-27-v1", "rocm/vllm-dev:open-mi300-08052025", "my-vllm:local",
             )
         ),
@@ -401,3 +403,83 @@ def test_an_open_port_in_a_private_network_is_information(name: str, text: str, 
     linted = checking.lint_text(textwrap.dedent(text), name=name)
 
     assert [issue.severity.value for issue in linted.issues if issue.rule == "safety.open-port"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("image", "moved"),
+    [
+        ("vllm/vllm-openai:v0.8.5", "vllm/vllm-openai:v0.33.0"),
+        ("${IMAGE:-vllm/vllm-openai:v0.8.5}", "${IMAGE:-vllm/vllm-openai:v0.33.0}"),
+        ("vllm/vllm-openai:latest", "vllm/vllm-openai:latest"),
+        ("vllm/vllm-openai:v0.8.5@sha256:1aa47363", None),
+        ("someone/vllm-openai:v0.8.5", None),
+        ("rocm/vllm:rocm6.4_vllm_0.8.5", None),
+    ],
+)
+def test_options_are_migrated_only_with_their_image(image: str, moved: str | None) -> None:
+    """An image that stays keeps its options; a default stays a default, and a second run changes nothing."""
+    text = f"""
+        services:
+          chat:
+            # with --swap-space 4
+            image: {image}
+            command: --model Qwen/Qwen3-8B --swap-space 4 --port ${{PORT:-8000}}
+    """
+    text = textwrap.dedent(text).lstrip()
+    _, migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="compose.yaml")
+
+    assert (migrated == text) == (moved is None)
+    if moved is not None:
+        assert f"image: {moved}\n" in migrated
+        assert "# with --swap-space 4" in migrated
+        assert "Qwen3-8B --swap-space" not in migrated
+        assert "${PORT:-8000}" in migrated
+        assert checking.migrate_text(migrated, from_="0.8.5", to="0.33.0", name="compose.yaml")[1] == migrated
+
+
+def test_a_pin_is_migrated_with_its_options() -> None:
+    """What a script installs, and how it launches it, stay together."""
+    text = "pip install vllm==0.8.5  # not vllm==0.8.4\nvllm serve Qwen/Qwen3-8B --swap-space 4\n"
+    _, migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="a.sh")
+
+    assert migrated.startswith("pip install vllm==0.33.0  # not vllm==0.8.4\n")
+    assert "--swap-space" not in migrated
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ExecStart=/opt/vllm serve {{ model }} {% for one in more %}{{ one }} {% endfor %}",
+        "ExecStart=/opt/vllm serve {{ model }} {% if key %}--api-key {{ key }}{% endif %}",
+    ],
+)
+def test_nothing_is_added_between_the_statements_of_a_template(line: str) -> None:
+    """An option there would be repeated, or depend on a condition."""
+    text = f"[Service]\n{line}\n"
+
+    assert checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="vllm.service.j2")[1] == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type: service\nimage: rocm/vllm-dev:open-0805\ncommands:\n  - vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+        "resources:\n  image_id: docker:rocm/vllm-dev:open-0805\nrun: |\n  vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+        "jobs:\n a:\n  container: {image: rocm/vllm-dev:open-0805}\n  run: vllm serve Qwen/Qwen3-8B --swap-space 4\n",
+    ],
+)
+def test_a_script_of_a_task_runs_in_its_image(text: str) -> None:
+    """dstack, SkyPilot and workflows name the image next to the script, whose release is that of the image."""
+    assert found("task.yaml", text) == ["info option.removed --swap-space"]
+
+
+@pytest.mark.parametrize(("value", "is_moved"), [("${BACKEND:-FLASH_ATTN}", False), ("FLASH_ATTN", True)])
+def test_a_value_that_can_be_overridden_stays(value: str, is_moved: bool) -> None:  # noqa: FBT001
+    """A variable that the environment sets is not replaced by an option with its default."""
+    text = (
+        "services:\n  chat:\n    image: vllm/vllm-openai:v0.8.5\n"
+        f"    environment:\n      VLLM_ATTENTION_BACKEND: {value}\n      A: b\n    command: --model Qwen/Qwen3-8B\n"
+    )
+    _, migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="compose.yaml")
+
+    assert (value not in migrated or "--attention-backend" in migrated) == is_moved

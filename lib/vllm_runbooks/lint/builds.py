@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.reading.documents import LaunchFile, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
@@ -20,14 +21,15 @@ _PIN_BY_NAME = re.compile(r"(?<![\w./-])vllm(?:\[[\w, -]{1,60}\])?==v?\$\{?([A-Z
 _INSTALLER = re.compile(r"\b(?:pip|pip3|uv|uvx|pipx|conda|poetry|pdm)\b")
 _COMMENT = re.compile(r"(?:^|[ \t])(?:#|//)")
 _MAX_LINE = 2000
+_MAX_NAMES = 5
 
 _BY_RELEASE = frozenset(
     {
-        "option.removed", "option.not-there-yet", "option.deprecated", "option.unknown", "option.foreign",
-        "option.unknown-key", "option.wrong-key-type", "option.wrong-choice", "option.wrong-type",
+        "option.removed", "option.not-there-yet", "option.deprecated", "option.unknown-key",
+        "option.wrong-key-type", "option.wrong-choice", "option.wrong-type",
         "option.unexpected-value", "option.extra-positional", "option.model-ignored", "option.conflict",
         "option.required", "option.ambiguous", "option.refused-value", "option.without-effect",
-        "environment.removed", "environment.unknown", "environment.not-there-yet", "environment.refused-value",
+        "environment.removed", "environment.not-there-yet", "environment.refused-value",
         "environment.wrong-value", "meaning.backend-unknown", "meaning.backend-variable-unknown",
         "meaning.backend-unsupported", "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
         "meaning.architecture-unknown", "meaning.quantization-absent", "meaning.quantization-unsupported",
@@ -81,6 +83,8 @@ def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
     """The vLLM of a launch; `pin` is the release that its file installs."""
     name = launch.image.value if launch.image is not None else None
     is_base = "vllm" not in (name or "").lower() and (pin is not None or launch.kind == "dockerfile")
+    if launch.kind == "kubernetes" and launch.image is None and pin is None:
+        return Build(None, "unknown")  # an operator, a chart or another layer of a kustomization sets the image
     if name is None or is_base:
         return Build(pin, "pin" if pin else "newest")
     return _of_image(name)
@@ -115,19 +119,30 @@ def pinned(page: LaunchFile) -> str | None:
     if "vllm" not in page.text:
         return None
     releases: set[str] = set()
+    names: set[str] = set()
     for line in page.text.split("\n"):
         if "vllm" in line and len(line) <= _MAX_LINE:
-            releases.update(_pins(line, page))
+            code = _code(line)
+            if page.kind != "page" or _INSTALLER.search(code):
+                releases.update(match[1] or match[2] for match in _PIN.finditer(code))
+                names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
+    for name in sorted(names)[:_MAX_NAMES]:
+        value = re.search(rf"\b{name}=[\"']?{_VERSION}", page.text, re.ASCII)
+        releases.update([value[1]] if value else [])
     return releases.pop() if len(releases) == 1 else None
 
 
-def _pins(line: str, page: LaunchFile) -> list[str]:
+def repinned(page: LaunchFile, to: str) -> list[Replacement]:
+    """The edits that let a file install another release."""
+    edits, begin = [], 0
+    for line in page.text.split("\n"):
+        for match in _PIN.finditer(_code(line[:_MAX_LINE])):
+            edits += [Replacement(begin + match.start(1), begin + match.end(1), to)] if match[1] else []
+        begin += len(line) + 1
+    return edits
+
+
+def _code(line: str) -> str:
+    """A line without its comment."""
     comment = _COMMENT.search(line)
-    code = line[: comment.start()] if comment else line
-    if page.kind == "page" and not _INSTALLER.search(code):
-        return []
-    named = _PIN_BY_NAME.search(code)
-    if named:
-        value = re.search(rf"\b{named[1]}=[\"']?{_VERSION}", page.text, re.ASCII)
-        return [value[1]] if value else []
-    return [match[1] or match[2] for match in _PIN.finditer(code)]
+    return line[: comment.start()] if comment else line

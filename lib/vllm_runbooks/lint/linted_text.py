@@ -26,6 +26,7 @@ from vllm_runbooks.lint import (
     environment_rules,
     ignore_comments,
     meaning,
+    moves,
     named_values,
     option_rules,
 )
@@ -39,14 +40,14 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import placeholders, pod_groups
+from vllm_runbooks.reading.documents import images, placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
-_OPEN_PORT = "safety.open-port"
+_OPEN_PORT, _IMAGE_STAYS = "safety.open-port", "file.image-stays"
 _NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
 """Launches in a network of a cluster, a compose file or a container, which is not the host's."""
 _HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
@@ -88,6 +89,8 @@ class LintRequest:
     selection: Selection = EVERYTHING
     reads_comments: bool = False
     """Whether ignore comments count."""
+    is_migration: bool = False
+    """Whether launches whose image stays keep their options."""
 
 
 class OtherPrograms(Protocol):
@@ -165,8 +168,31 @@ class LintedText:
     def _uncertain(self) -> Mapping[str, builds.Spans]:
         return builds.uncertain_spans(self.page, self.build)
 
+    def is_unmoved(self, launch: WrittenLaunch) -> bool:
+        """Whether a migration leaves the launch's vLLM as it is: an image that it cannot change, or a pin."""
+        if not self.asked.is_migration:
+            return False
+        is_pinned = builds.build_of(launch, self.pin).source == "pin"
+        return self._keeps_image(launch) or (is_pinned and not builds.repinned(self.page, ""))
+
+    def _keeps_image(self, launch: WrittenLaunch) -> bool:
+        """Whether the image has another release than the requested one, or an unknown one, and no tag to change."""
+        source = builds.build_of(launch, self.pin).source
+        if self.asked.vllm is None or launch.image is None or launch.image.value is None or source in ("newest", "pin"):
+            return False
+        is_same = images.is_own(launch.image.value) and launch.release == self.asked.vllm
+        return not is_same and not moves.retagged(launch, self.asked.vllm)
+
+    @cached_property
+    def _unmoved(self) -> builds.Spans:
+        unmoved = [launch for launch in self.page.starts if self.is_unmoved(launch)]
+        settings = (setting for launch in unmoved for setting in launch.environment.values())
+        return builds.Spans([*((one.start, one.end) for one in unmoved), *((one.start, one.end) for one in settings)])
+
     def _with_certainty(self, hit: Hit) -> Hit:
-        """The hit without fixes if its launch may run another vLLM than the checked one."""
+        """The hit without fixes if its launch runs, or may run, another vLLM than the checked one."""
+        if self._unmoved.has(hit.start):
+            hit = replace(hit, edits=())
         is_uncertain = any(
             hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
         )
@@ -286,6 +312,9 @@ class LintedText:
         reported: set[int] = set()
         for launch, parsed in self.parsed:
             data = self.data(launch)
+            if launch.image is not None and self._keeps_image(launch):
+                says = {"image": launch.image.value or "", "vllm": data.checked}
+                yield Hit(_IMAGE_STAYS, launch.image.start, launch.image.end, says)
             if launch.entry in CALLS:
                 problems = arguments.parse_call(_literals(launch), data, launch.entry)
                 for hit in option_rules.of_call(launch, problems, data, tables):

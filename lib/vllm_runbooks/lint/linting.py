@@ -9,7 +9,7 @@ from dataclasses import replace
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.lint import config_files, mending, moves
+from vllm_runbooks.lint import builds, config_files, mending, moves
 from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.linted_text import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
 from vllm_runbooks.lint.mentions import mentioned
@@ -59,11 +59,14 @@ def hidden(text: str, knowledge: Knowledge, request: LintRequest) -> str:
 def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str) -> tuple[Migrated, str]:
     """Migrate a text from one release to the requested one; returns the report and the text with its secrets."""
     before = options.load(from_)
+    request = replace(request, is_migration=True)
     judged = LintedText(text, knowledge, request)
     moved = _replaced(mending.mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
     for number, (launch, parsed) in enumerate(moved.parsed):
+        if moved.is_unmoved(launch):
+            continue
         data = moved.data(launch)
         old_starts = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
         options_before = {dest for old_start, _ in old_starts for dest in parsed_by(old_start, before).flags}
@@ -77,6 +80,8 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
             name = default.told.option
             explicit = (default.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
             changes[name] = replace(default.told, explicit=explicit)
+    if moved.pin is not None:
+        edits += builds.repinned(moved.page, judged.release.version)
     rewritten = moved.page.changed(sorted(set(edits)))
     secrets = Secrets(*judged.readings, *moved.readings, *LintedText(rewritten, knowledge, request).readings)
     safe_text = secrets.hidden(rewritten)
@@ -105,7 +110,9 @@ def _replaced(judged: LintedText) -> LintedText:
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
     refused: set[Edits] = set()
     while left:
-        starts = [(launch, parsed, judged.data(launch)) for launch, parsed in judged.parsed]
+        starts = [
+            (launch, parsed, judged.data(launch)) for launch, parsed in judged.parsed if not judged.is_unmoved(launch)
+        ]
         offered = moves.candidates(judged.page, starts, judged.knowledge.tables)
         made = next((edits for edits in offered if edits and edits not in refused), None)
         if made is None:

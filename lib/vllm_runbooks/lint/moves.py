@@ -167,6 +167,8 @@ def candidates(
         if rows[setting.name].get("instead") is None:
             yield editing.unset(page, setting)
             continue
+        if "$" in setting.value.raw:
+            continue  # `${NAME:-value}` stays overridable
         options_instead = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
         made = [
             editing.edits(page, launch, [edit], data) if edit is not None and launch.is_certain else ()

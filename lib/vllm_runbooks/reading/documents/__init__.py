@@ -254,13 +254,21 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
 def _read_template(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
     """Read the first branch of each condition, and of the others the launches that the first does not have."""
     first = templates.rendered(source)
+    count = len(reading.starts)
     _read(first, kind, around, reading)
+    # An option that is added to a launch with statements may be repeated, or depend on a condition.
+    reading.change_starts(count, lambda start: start if _is_whole(start, first) else replace(start, is_certain=False))
     if not templates.has_branches(source.text):
         return
     other = DocumentReading(file=reading.file)
     _read(templates.rendered(source, is_last=True), kind, around, other)
     known = set(first.at)
-    reading.starts += [start for start in other.starts if start.start not in known]
+    reading.starts += [replace(start, is_certain=False) for start in other.starts if start.start not in known]
+
+
+def _is_whole(start: WrittenLaunch, source: Excerpt) -> bool:
+    """Whether the whole text of a launch is in an excerpt."""
+    return bisect_left(source.at, start.end) - bisect_left(source.at, start.start) == start.end - start.start
 
 
 def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> None:

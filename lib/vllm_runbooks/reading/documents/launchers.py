@@ -18,6 +18,7 @@ _LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
+_MAX_AHEAD = 60  # words after an unknown one that are searched for the image
 _SHORT_BOOLEAN = "PTditq"
 _IMAGE_NAME = re.compile(
     r"[\w.-]{1,100}(?::\d{1,5})?(?:/[\w.-]{1,100}){0,6}(?::[\w.-]{1,128})?(?:@sha256:\w{1,64})?", re.ASCII
@@ -131,7 +132,7 @@ def _is_of_options(words: Sequence[Word], index: int) -> bool:
 def _after(words: Sequence[Word], index: int) -> Iterator[Word]:
     """Words that may be the image after an unknown one, without options and their values."""
     at = index + 1
-    while at < len(words):
+    while at < min(len(words), index + _MAX_AHEAD):
         if _shown(words[at]).startswith("-"):
             _, _, at = _option(words, at)
         else:

@@ -9,7 +9,15 @@ from dataclasses import replace
 from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
-from vllm_runbooks.reading.documents import launch_forms, launchers, pod_groups, programs, unit_files, yaml_places
+from vllm_runbooks.reading.documents import (
+    launch_forms,
+    launchers,
+    placed_words,
+    pod_groups,
+    programs,
+    unit_files,
+    yaml_places,
+)
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -52,6 +60,8 @@ _SCRIPT = re.compile(
     r"|export|source|pip|apt-get)\s)"
 )
 """Beginning of a script."""
+_IMAGE_PLACES = (("image",), ("image", "name"), ("container",), ("container", "image"), ("resources", "image_id"))
+"""Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot."""
 _INTEREST = re.compile(
     r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
     r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
@@ -275,7 +285,8 @@ class _Manifest:
             environment: dict[str, Setting] = {}
             for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
                 environment |= self._environment(_at(self.root, name), is_interpolated=False)
-            around = replace(around, environment=environment, is_certain=False)
+            image = self.around.image or self._image_near(path)
+            around = replace(around, environment=environment, is_certain=False, image=image)
             programs.read_script(node.text, around, self.reading)
 
     def _is_script(self, key: str, text: str) -> bool:
@@ -301,6 +312,19 @@ class _Manifest:
         programs.read_command(words, replace(self.around, language="yaml", is_certain=False), self.reading)
         self.done |= {id(item) for item in node.items}
         return len(self.reading.starts) > count
+
+    def _image_near(self, path: tuple[str, ...]) -> Word | None:
+        """Image in which a script runs: of the task, of a job or of the whole file."""
+        keys = path[: path.index("-")] if "-" in path else path
+        for size in range(len(keys), -1, -1):
+            node = _at(self.root, *keys[:size])
+            for place in _IMAGE_PLACES:
+                image = _at(node, *place)
+                if isinstance(image, Scalar) and "vllm" in image.value:
+                    word = self._filled(_word(image), is_interpolated=False)
+                    is_docker = (word.value or "").startswith("docker:")
+                    return placed_words.cut(word, len("docker:")) if is_docker else word
+        return None
 
     def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         text = values.get("command") or values.get("entrypoint")

@@ -8,6 +8,7 @@ import re
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar
 
+_MAX_GROUPS = 50
 _GROUPS = ("leaderWorkerTemplate", "headGroupSpec")
 """Keys of a group of pods, in their mapping or next to their pods."""
 SEVERAL_HOSTS = re.compile(
@@ -24,9 +25,13 @@ SEVERAL_HOSTS = re.compile(
 def gpus_of_groups(root: Node) -> dict[int, int | None]:
     """GPUs of the group of each mapping that is in one, by the node's id; None if unknown."""
     totals: dict[int, int | None] = {}
+    left = _MAX_GROUPS
     for _, node in yaml_places.walk(root):
         if not isinstance(node, yaml_places.Mapping) or not any(node.get(key) is not None for key in _GROUPS):
             continue
+        if not left:
+            break
+        left -= 1
         total = _of_leader(node.get("leaderWorkerTemplate")) if node.get("leaderWorkerTemplate") else _of_ray(node)
         totals |= {id(inner): total for _, inner in yaml_places.walk(node) if isinstance(inner, yaml_places.Mapping)}
     return totals

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from vllm_runbooks.core.excerpt import Excerpt
 
 _MAX_STATEMENT = 4000
+_MAX_LINE = 400
 _SIGN = re.compile(r"\{%|%\}|\{\{|\}\}|(?<![$\w])\{#|#\}|<%|%>|%\{|\}")
 _CLOSERS = {"{%": "%}", "{{": "}}", "{#": "#}", "<%": "%>", "%{": "}"}
 _GO = re.compile(r"-?\s{0,8}(?:(if|else|end|range|with|define|block|break|continue)\b|\$\w{1,60}\s{0,8}:?=|/\*)")
@@ -122,8 +123,12 @@ def _other_branches(text: str, *, is_last: bool) -> Iterator[tuple[int, int]]:
 
 def _whole_line(text: str, item: _Statement) -> tuple[int, int]:
     """Range of a statement, with its line if nothing else is on it."""
-    begin = text.rfind("\n", 0, item.start) + 1
-    end = text.find("\n", item.end)
-    end = len(text) if end < 0 else end + 1
+    before, after = max(item.start - _MAX_LINE, 0), item.end + _MAX_LINE
+    begin = text.rfind("\n", before, item.start) + 1
+    end = text.find("\n", item.end, after) + 1
+    begin = begin or before
+    end = end or min(after, len(text))
+    if (before and begin == before) or end == after:  # a very long line
+        return item.start, item.end
     is_alone = not text[begin : item.start].strip() and not text[item.end : end].strip()
     return (begin, end) if is_alone else (item.start, item.end)
