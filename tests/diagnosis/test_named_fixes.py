@@ -178,6 +178,18 @@ def test_the_first_action_is_the_first_fix(tmp_path: Path) -> None:
     assert given.root_cause.do_first == load_catalog().symptoms["mm.placeholder_mismatch"].do_first
 
 
+DRAFT = '  File "/opt/vllm/v1/worker/gpu/spec_decode/eagle/speculator.py", line 81, in load_draft_model\n    load()\n'
+INDUCTOR = '  File "/tmp/vllm/torch_compile_cache/torch_aot_compile/ab/qu/cq.py", line 16, in call\n    run()\n'
+DRAFTED = "'model': 'a', 'speculative_config': {'method': 'mtp'}"
+UNREAD = "ValueError: Following weights were not initialized from checkpoint: {'%s'}"
+CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle )`"
+FAKE = "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call"
+SHARED = (
+    "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 102400, Hardware limit: 101376"
+)
+DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_dummy_mm_inputs\n    load()\n'
+TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
+NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
 OF_TPU = '  File "/opt/vllm/v1/worker/tpu_worker.py", line 1, in f\n'
@@ -232,6 +244,32 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
             "List the same GPUs in HIP_VISIBLE_DEVICES",
         ),
         (failed("KeyError: 'model.layers.0.mlp.gate_up_proj.qweight'"), "Upgrade to a vLLM release that supports"),
+        (failed(UNREAD % "visual.blocks.3.norm1.weight"), "Serve only the language model"),
+        (failed(UNREAD % "visual.norm.weight', 'model.layers.3.weight"), "Download the missing files"),
+        (failed(UNREAD % "model.mtp.fc.weight", arguments=DRAFTED), "Disable speculative decoding: the checkpoint"),
+        (failed(UNREAD % "model.layers.3.weight", frames=DRAFT, arguments=DRAFTED), "Disable speculative decoding"),
+        (failed(UNREAD % "model.layers.3.weight"), "Download the missing files"),
+        (
+            failed("AssertionError: Tried to load weights of size torch.Size([6, 3])to a parameter of size "
+                   "torch.Size([6, 1])", frames=DRAFT, arguments=DRAFTED),
+            "Disable speculative decoding",
+        ),
+        (failed(CUBLAS, frames=INDUCTOR, arguments="'model': 'a'"), "Disable torch.compile and CUDA graphs, whose"),
+        (failed(CUBLAS, arguments="'model': 'a'"), "Launch with an empty LD_LIBRARY_PATH"),
+        (failed(FAKE, arguments="'model': 'a'"), "Use another vLLM release: the shapes"),
+        (failed(SHARED, arguments="'dtype': 'bfloat16'"), "Upgrade vLLM; newer releases have block sizes"),
+        (failed(SHARED, arguments="'dtype': 'float32'"), "Use float16 or bfloat16 instead of float32"),
+        (
+            failed(TOKENS, frames=DUMMY, arguments="'model': 'a', 'tokenizer_mode': 'hf'"),
+            "Let vLLM choose the tokenizer",
+        ),
+        (failed(TOKENS, frames=DUMMY, arguments="'model': 'a'"), "Install the Transformers version that this vLLM"),
+        (failed(TOKENS, arguments="'model': 'a', 'tokenizer_mode': 'hf'"), "Send chat messages with image parts"),
+        (failed(NUMA, arguments="'model': 'a', 'numa_bind': True"), "Disable NUMA binding"),
+        (
+            failed("RuntimeError: Engine core initialization failed. See root cause above."),
+            "Collect the complete output of all processes",
+        ),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),
             "Upgrade to a release with a mixture-of-experts kernel",
