@@ -144,6 +144,16 @@ PROFILE = {
         ),
         [{"tensor_parallel_size": 2}],
     ),
+    "the batch follows from the context": (
+        log(
+            loaded(13.5),
+            oom("profile_run", tried="4.00 GiB", free="2.00 GiB"),
+            max_model_len=32768,
+            enable_chunked_prefill=False,
+            max_num_seqs=1,
+        ),
+        [{"max_model_len": 8192}, {"tensor_parallel_size": 2}],
+    ),
     "V0 does not split prompts": (
         log(
             loaded(13.5),

@@ -189,6 +189,10 @@ SHARED = (
 )
 DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_dummy_mm_inputs\n    load()\n'
 TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
+CONFIG = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for {}Config\n{}\n  Unexpected keyword argument "
+    "[type=unexpected_keyword_argument, input_value=1, input_type=int]"
+)
 NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
@@ -269,6 +273,24 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
         (
             failed("RuntimeError: Engine core initialization failed. See root cause above."),
             "Collect the complete output of all processes",
+        ),
+        (failed(CONFIG.format("Compilation", "cudagraf_mode")), "Replace cudagraf_mode in compilation_config"),
+        (failed(CONFIG.format("KVTransfer", "acme")), "Remove acme from kv_transfer_config"),
+        (failed(CONFIG.format("Model", "acme")), "Correct the value of acme, or remove it"),
+        (
+            failed("ImportError: /root/.cache/flashinfer/0.6.3/90a/cached_ops/a/a.so: cannot open shared object file"),
+            "Delete the FlashInfer cache",
+        ),
+        (
+            failed("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/torchinductor_me/a/b.so'"),
+            "Disable the compile cache",
+        ),
+        (failed("ModuleNotFoundError: No module named 'aiter.jit.module_norm'", platform="rocm"), "Disable AITER"),
+        (
+            failed("torch.distributed.DistNetworkError: The client socket has failed to connect to any network address "
+                   "of (node0, 29501). The IPv6 network addresses of (node0, 29501) cannot be retrieved (gai error: -2 "
+                   "- Name or service not known)."),
+            "Set master_addr to the first node's IP address",
         ),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),

@@ -444,10 +444,15 @@ class _Figures:
         is_set = self.arguments.get("enable_chunked_prefill") is True
         return is_set or self.read("max_num_batched_tokens") is not None
 
+    @property
+    def has_whole_prompts(self) -> bool:
+        """Whether a batch is at least one whole prompt: its size follows from max_model_len then."""
+        return self.arguments.get("enable_chunked_prefill") is False or (self.is_v0 and not self.splits_prompts)
+
     def batch(self, part: float) -> int | None:
         """A smaller batch, if prompts are split into batches."""
         present = self.count("max_num_batched_tokens") or int(self.read("max_num_batched_tokens") or 0)
-        if self.is_v0 and not self.splits_prompts:
+        if self.has_whole_prompts:
             return None
         if not present:  # the server's default is 2048, on GPUs with much memory 8192
             return 2048 if self.total and self.total >= _LARGE_GPU_GIB else 1024
@@ -489,7 +494,7 @@ def _profile(figures: _Figures) -> _Values:
     yield "fit_sequences", figures.sequences(part, figures.count("max_num_seqs"))
     yield "fit_batched_tokens", figures.batch(part)
     context = figures.facts.max_model_len
-    if figures.is_v0 and context and not figures.splits_prompts:
+    if context and figures.has_whole_prompts:
         shorter = _rounded(min(part, 0.5) * context)
         yield "fit_context_tokens", shorter if shorter >= 1024 else None
 
