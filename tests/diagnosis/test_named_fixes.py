@@ -189,6 +189,11 @@ SHARED = (
 )
 DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_dummy_mm_inputs\n    load()\n'
 TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
+NO_LAYOUT = "NotImplementedError: The cache layout is not supported"
+BACKEND = '  File "/opt/vllm/v1/attention/backends/acme.py", line 8, in __init__\n    load()\n'
+PROPOSER = '  File "/opt/vllm/v1/spec_decode/acme.py", line 8, in __init__\n    load()\n'
+CONNECTOR = '  File "/opt/vllm/distributed/kv_transfer/kv_connector/factory.py", line 8, in create\n    load()\n'
+OF_CONFIG = '  File "/opt/vllm/config/acme.py", line 8, in resolve\n    load()\n'
 CONFIG = (
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for {}Config\n{}\n  Unexpected keyword argument "
     "[type=unexpected_keyword_argument, input_value=1, input_type=int]"
@@ -292,6 +297,10 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
                    "- Name or service not known)."),
             "Set master_addr to the first node's IP address",
         ),
+        (failed(NO_LAYOUT, frames=BACKEND, arguments="'attention_backend': 'ACME'"), "Let vLLM choose the backend"),
+        (failed("ValueError: acme requires a draft", frames=PROPOSER), "Change speculative_config as the message"),
+        (failed("ValueError: Unsupported connector", frames=CONNECTOR), "Change kv_transfer_config or the other"),
+        (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),
             "Upgrade to a release with a mixture-of-experts kernel",
