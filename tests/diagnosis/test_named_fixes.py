@@ -187,7 +187,7 @@ FAKE = "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tenso
 SHARED = (
     "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 102400, Hardware limit: 101376"
 )
-DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_dummy_mm_inputs\n    load()\n'
+DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_mm_max_toks_per_item\n    load()\n'
 TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
 NO_LAYOUT = "NotImplementedError: The cache layout is not supported"
 BACKEND = '  File "/opt/vllm/v1/attention/backends/acme.py", line 8, in __init__\n    load()\n'

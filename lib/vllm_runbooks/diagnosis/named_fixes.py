@@ -22,7 +22,7 @@ _LONGEST = 4000
 _MOST_LINES = 4
 """Lines of a message that may name a fix; what follows is output of other programs."""
 _STARTUP = re.compile(
-    r"dummy|profile_run|determine_(?:num_)?available|build_async_engine_client|from_engine_args|from_vllm_config|"
+    r"dummy|mm_max_|profile_run|determine_(?:num_)?available|build_async_engine_client|from_engine_args|from_vllm_config|"
     r"initialize_kv_caches|compile_or_warm_up_model|\Aload_model\Z|\Ainit_device\Z"
 )
 """Functions that only a launch runs, before any request."""
