@@ -533,4 +533,7 @@ def test_no_backend_is_offered_when_all_were_refused() -> None:
 
     titles = [remedy.title for remedy in diagnose(f"{typed}'fp8_ds_mla'}}\n{refused}").remedies]
 
-    assert titles == ["Keep the KV cache in the model's dtype", "Use a release that supports this configuration"]
+    assert titles == [
+        "Keep the KV cache in the model's dtype for FLASH_ATTN, FLASHINFER",
+        "Upgrade to a release with an attention backend for this configuration",
+    ]

@@ -12,6 +12,7 @@ from vllm_runbooks.reading import sources
 
 ENGINE = "(EngineCore pid=10) ERROR 11-20 08:00:09 [core.py:1006] "
 V1, V0 = "/opt/vllm/v1/worker/gpu_model_runner.py", "/opt/vllm/worker/model_runner.py"
+EXPERTS = "/opt/vllm/model_executor/layers/quantization/compressed_tensors/compressed_tensors_moe.py"
 NO_BLOCKS = f"{ENGINE}ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
 
 
@@ -116,6 +117,10 @@ WEIGHTS = {
         log(said("Checkpoint size: 30.00 GiB. Available RAM: 8.00 GiB."), oom("load_model"), model="our/Model"),
         [{"tensor_parallel_size": 2}, FOUR_BITS],
     ),
+    "the weights alone fill the GPU": (
+        log(oom("create_weights", total=121.69, used=113.4, allocated=113.1, path=EXPERTS), model="our/Model"),
+        ["Use a smaller model,", "Shard the model across"],
+    ),
     "others use the GPU": (
         log(oom("load_model", used=9.0, allocated=8.0), model="our/Model-7B"),
         ["Stop the other processes"],
@@ -138,6 +143,16 @@ PROFILE = {
             max_num_seqs=1,
         ),
         [{"tensor_parallel_size": 2}],
+    ),
+    "the batch follows from the context": (
+        log(
+            loaded(13.5),
+            oom("profile_run", tried="4.00 GiB", free="2.00 GiB"),
+            max_model_len=32768,
+            enable_chunked_prefill=False,
+            max_num_seqs=1,
+        ),
+        [{"max_model_len": 8192}, {"tensor_parallel_size": 2}],
     ),
     "V0 does not split prompts": (
         log(
@@ -236,6 +251,29 @@ CACHE = {
 def test_the_figures_of_a_log_decide_its_fixes(text: str, wanted: list[Any]) -> None:
     """Edits with their values; titles of fixes without edits."""
     assert fixes(asked(text)) == wanted
+
+
+def test_a_step_that_takes_too_long_gets_half_of_its_tokens() -> None:
+    """If the log prints their number; otherwise no value is offered."""
+    error = f"{ENGINE}TimeoutError: RPC call to execute_model timed out."
+
+    assert {"max_num_batched_tokens": 4096} in fixes(asked(log(error, max_num_batched_tokens=8192)))
+    assert fixes(asked(log(error)))[-1] == "Process fewer tokens per"
+
+
+def test_a_program_of_a_tpu_is_given_its_memory() -> None:
+    error = (
+        "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: E0101: RuntimeProgramAllocationFailure:",
+        (
+            "Error loading program 'jit_step_fn': Attempting to reserve 256.50M at the bottom of memory. That was not "
+            "possible. There are 190.25M free, 0B reserved, and 190.25M reservable."
+        ),
+    )
+    answer = asked(log(*(f"{ENGINE}{line}" for line in error)))
+
+    assert answer.root_cause is not None
+    assert answer.root_cause.symptom == "oom.cudagraph_capture.program"
+    assert fixes(answer)[0] in ("Lower gpu_memory_utilization", "Lower gpu_memory_utilization by 0.01")
 
 
 def test_the_reason_against_the_usual_fix_is_printed() -> None:

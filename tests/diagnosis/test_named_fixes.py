@@ -178,6 +178,27 @@ def test_the_first_action_is_the_first_fix(tmp_path: Path) -> None:
     assert given.root_cause.do_first == load_catalog().symptoms["mm.placeholder_mismatch"].do_first
 
 
+DRAFT = '  File "/opt/vllm/v1/worker/gpu/spec_decode/eagle/speculator.py", line 81, in load_draft_model\n    load()\n'
+INDUCTOR = '  File "/tmp/vllm/torch_compile_cache/torch_aot_compile/ab/qu/cq.py", line 16, in call\n    run()\n'
+DRAFTED = "'model': 'a', 'speculative_config': {'method': 'mtp'}"
+UNREAD = "ValueError: Following weights were not initialized from checkpoint: {'%s'}"
+CUBLAS = "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx( handle )`"
+FAKE = "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call"
+SHARED = (
+    "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 102400, Hardware limit: 101376"
+)
+DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_mm_max_toks_per_item\n    load()\n'
+TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
+NO_LAYOUT = "NotImplementedError: The cache layout is not supported"
+BACKEND = '  File "/opt/vllm/v1/attention/backends/acme.py", line 8, in __init__\n    load()\n'
+PROPOSER = '  File "/opt/vllm/v1/spec_decode/acme.py", line 8, in __init__\n    load()\n'
+CONNECTOR = '  File "/opt/vllm/distributed/kv_transfer/kv_connector/factory.py", line 8, in create\n    load()\n'
+OF_CONFIG = '  File "/opt/vllm/config/acme.py", line 8, in resolve\n    load()\n'
+CONFIG = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for {}Config\n{}\n  Unexpected keyword argument "
+    "[type=unexpected_keyword_argument, input_value=1, input_type=int]"
+)
+NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
 OF_TPU = '  File "/opt/vllm/v1/worker/tpu_worker.py", line 1, in f\n'
@@ -232,6 +253,54 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
             "List the same GPUs in HIP_VISIBLE_DEVICES",
         ),
         (failed("KeyError: 'model.layers.0.mlp.gate_up_proj.qweight'"), "Upgrade to a vLLM release that supports"),
+        (failed(UNREAD % "visual.blocks.3.norm1.weight"), "Serve only the language model"),
+        (failed(UNREAD % "visual.norm.weight', 'model.layers.3.weight"), "Download the missing files"),
+        (failed(UNREAD % "model.mtp.fc.weight", arguments=DRAFTED), "Disable speculative decoding: the checkpoint"),
+        (failed(UNREAD % "model.layers.3.weight", frames=DRAFT, arguments=DRAFTED), "Disable speculative decoding"),
+        (failed(UNREAD % "model.layers.3.weight"), "Download the missing files"),
+        (
+            failed("AssertionError: Tried to load weights of size torch.Size([6, 3])to a parameter of size "
+                   "torch.Size([6, 1])", frames=DRAFT, arguments=DRAFTED),
+            "Disable speculative decoding",
+        ),
+        (failed(CUBLAS, frames=INDUCTOR, arguments="'model': 'a'"), "Disable torch.compile and CUDA graphs, whose"),
+        (failed(CUBLAS, arguments="'model': 'a'"), "Launch with an empty LD_LIBRARY_PATH"),
+        (failed(FAKE, arguments="'model': 'a'"), "Use another vLLM release: the shapes"),
+        (failed(SHARED, arguments="'dtype': 'bfloat16'"), "Upgrade vLLM; newer releases have block sizes"),
+        (failed(SHARED, arguments="'dtype': 'float32'"), "Use float16 or bfloat16 instead of float32"),
+        (
+            failed(TOKENS, frames=DUMMY, arguments="'model': 'a', 'tokenizer_mode': 'hf'"),
+            "Let vLLM choose the tokenizer",
+        ),
+        (failed(TOKENS, frames=DUMMY, arguments="'model': 'a'"), "Install the Transformers version that this vLLM"),
+        (failed(TOKENS, arguments="'model': 'a', 'tokenizer_mode': 'hf'"), "Send chat messages with image parts"),
+        (failed(NUMA, arguments="'model': 'a', 'numa_bind': True"), "Disable NUMA binding"),
+        (
+            failed("RuntimeError: Engine core initialization failed. See root cause above."),
+            "Collect the complete output of all processes",
+        ),
+        (failed(CONFIG.format("Compilation", "cudagraf_mode")), "Replace cudagraf_mode in compilation_config"),
+        (failed(CONFIG.format("KVTransfer", "acme")), "Remove acme from kv_transfer_config"),
+        (failed(CONFIG.format("Model", "acme")), "Correct the value of acme, or remove it"),
+        (
+            failed("ImportError: /root/.cache/flashinfer/0.6.3/90a/cached_ops/a/a.so: cannot open shared object file"),
+            "Delete the FlashInfer cache",
+        ),
+        (
+            failed("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/torchinductor_me/a/b.so'"),
+            "Disable the compile cache",
+        ),
+        (failed("ModuleNotFoundError: No module named 'aiter.jit.module_norm'", platform="rocm"), "Disable AITER"),
+        (
+            failed("torch.distributed.DistNetworkError: The client socket has failed to connect to any network address "
+                   "of (node0, 29501). The IPv6 network addresses of (node0, 29501) cannot be retrieved (gai error: -2 "
+                   "- Name or service not known)."),
+            "Set master_addr to the first node's IP address",
+        ),
+        (failed(NO_LAYOUT, frames=BACKEND, arguments="'attention_backend': 'ACME'"), "Let vLLM choose the backend"),
+        (failed("ValueError: acme requires a draft", frames=PROPOSER), "Change speculative_config as the message"),
+        (failed("ValueError: Unsupported connector", frames=CONNECTOR), "Change kv_transfer_config or the other"),
+        (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),
             "Upgrade to a release with a mixture-of-experts kernel",

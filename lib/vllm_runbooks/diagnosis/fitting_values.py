@@ -13,7 +13,7 @@ from vllm_runbooks.core.printed import number
 from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
 _GROUPS = frozenset({"oom", "kv", "mem"})
-_CLASSES = frozenset({"api.context_overflow", "host.oom_killed"})
+_CLASSES = frozenset({"api.context_overflow", "engine.execute_timeout", "host.oom_killed"})
 _DEFAULT_UTILIZATION = 0.9
 _DEFAULT_SEQUENCES = 256
 _MAX_UTILIZATION = 0.95
@@ -35,6 +35,8 @@ _SIZE = re.compile(r"(?<![A-Za-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d{1,3})?)B(?!
 """Parameters in a model's name, in billions: `72B`, `8x7B`; not active ones as in `A3B`."""
 _MIXED = 0.83
 """Part of `8x7B` that is not shared between the experts: Mixtral 8x7B has 46.7B parameters."""
+_QUANTIZED_LAYER = "/layers/quantization/"
+"""Folder of the code that creates the weights of quantized layers."""
 _FOUR_BITS = re.compile(r"awq|gptq|int4|4-?bit|w4a|fp4|bnb|bitsandbytes|wna16|q4_|gguf", re.IGNORECASE)
 _EIGHT_BITS = re.compile(r"fp8|int8|8-?bit|w8a|q8_", re.IGNORECASE)
 _FOUR_BIT_WIDTH, _EIGHT_BIT_WIDTH = 4.6, 8.4
@@ -113,6 +115,7 @@ class _Figures:
         self, reported: LaunchReport, arguments: Mapping[str, Any], sizes: ModelSizes, gpus: int | None
     ) -> None:
         self.captures = reported.cause.captures if reported.cause is not None else {}
+        self.symptom = reported.cause.symptom if reported.cause is not None else ""
         self.facts, self.starts = reported.facts, reported.starts
         self.arguments, self.sizes, self.gpus = arguments, sizes, gpus
         self.release = reported.release.version
@@ -214,7 +217,10 @@ class _Figures:
     @cached_property
     def is_quantized(self) -> bool:
         forms = (_FOUR_BITS, _EIGHT_BITS)
-        return bool(self.quantization) or self.sizes.is_quantized or any(form.search(self.model) for form in forms)
+        if self.quantization or self.sizes.is_quantized or any(form.search(self.model) for form in forms):
+            return True
+        frames = (f for start in self.starts for t in start.tracebacks for link in t.chain for f in link.frames)
+        return any(_QUANTIZED_LAYER in frame.posix_path and frame.function == "create_weights" for frame in frames)
 
     @cached_property
     def named_gib(self) -> float | None:
@@ -288,7 +294,16 @@ class _Figures:
         if self.total is None or used is None or free is None:
             return None
         others = self.total - free - used
-        return others if others > max(1.0, 0.06 * self.total) else None
+        if others <= max(1.0, 0.06 * self.total) or self.is_full(allocated):
+            return None
+        return others
+
+    def is_full(self, allocated: float | None) -> bool:
+        """Whether the weights that the process loads leave no memory for requests, even on an empty GPU."""
+        if not self.symptom.startswith("oom.weights") or self.total is None or self.budget is None:
+            return False
+        weights = max(allocated or 0.0, self.weights or 0.0)
+        return weights > _WEIGHTS_SHARE * max(self.budget, 0.95 * self.total)
 
     @cached_property
     def overflow(self) -> bool:
@@ -429,10 +444,15 @@ class _Figures:
         is_set = self.arguments.get("enable_chunked_prefill") is True
         return is_set or self.read("max_num_batched_tokens") is not None
 
+    @property
+    def has_whole_prompts(self) -> bool:
+        """Whether a batch is at least one whole prompt: its size follows from max_model_len then."""
+        return self.arguments.get("enable_chunked_prefill") is False or (self.is_v0 and not self.splits_prompts)
+
     def batch(self, part: float) -> int | None:
         """A smaller batch, if prompts are split into batches."""
         present = self.count("max_num_batched_tokens") or int(self.read("max_num_batched_tokens") or 0)
-        if self.is_v0 and not self.splits_prompts:
+        if self.has_whole_prompts:
             return None
         if not present:  # the server's default is 2048, on GPUs with much memory 8192
             return 2048 if self.total and self.total >= _LARGE_GPU_GIB else 1024
@@ -474,7 +494,7 @@ def _profile(figures: _Figures) -> _Values:
     yield "fit_sequences", figures.sequences(part, figures.count("max_num_seqs"))
     yield "fit_batched_tokens", figures.batch(part)
     context = figures.facts.max_model_len
-    if figures.is_v0 and context and not figures.splits_prompts:
+    if context and figures.has_whole_prompts:
         shorter = _rounded(min(part, 0.5) * context)
         yield "fit_context_tokens", shorter if shorter >= 1024 else None
 
@@ -679,7 +699,14 @@ def _host(figures: _Figures) -> _Values:
     yield "swap_gib", figures.count("swap_space") if swap is not None else None
 
 
+def _step(figures: _Figures) -> _Values:
+    """A step that takes too long: half as many tokens, if the log prints their number."""
+    present = figures.count("max_num_batched_tokens") or int(figures.read("max_num_batched_tokens") or 0)
+    yield "fit_batched_tokens", figures.batch(0.5) if present else None
+
+
 _SOLVERS = (
+    ("engine.execute_timeout", _step),
     ("oom.weights", _weights),
     ("oom.profile_run", _profile),
     ("oom.multimodal_encoder", _encoder),

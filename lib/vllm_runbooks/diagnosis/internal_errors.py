@@ -92,7 +92,7 @@ def internal_error(starts: Sequence[ServerRun], diagnosis: Diagnosis, catalog: C
         "component": owner.component,
         "query": _query(raised, owner, frame),
         **({"frame": _place(frame)} if frame else {}),
-        **dict.fromkeys(_features(raised), "yes"),
+        **dict.fromkeys(features(raised), "yes"),
     }
     return found_by_comparison(symptom, captures, (quote,), Level.PROBABLE if frame else Level.POSSIBLE)
 
@@ -132,7 +132,8 @@ def _owner(traceback: Traceback, raised: RaisedException) -> tuple[CodeOwner | N
     return named, None
 
 
-def _features(raised: RaisedException) -> Iterator[str]:
+def features(raised: RaisedException) -> Iterator[str]:
+    """Captures for the features whose code or words an exception contains."""
     for row in OWNERS.values():
         if row.feature and (row.is_named(raised) or any(row.contains(frame) for frame in raised.frames)):
             yield row.feature

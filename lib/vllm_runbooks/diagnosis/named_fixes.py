@@ -13,11 +13,19 @@ from vllm_runbooks.catalog.records import RemedyText
 from vllm_runbooks.catalog.tables import PackageName, load_table
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy, ServerRun
+from vllm_runbooks.diagnosis.backend_reasons import rejecting_backends
+from vllm_runbooks.diagnosis.internal_errors import features
+from vllm_runbooks.reading.arguments.spelling import alike
 
 _LONGEST = 4000
 """Characters of a message that are searched."""
 _MOST_LINES = 4
 """Lines of a message that may name a fix; what follows is output of other programs."""
+_STARTUP = re.compile(
+    r"dummy|mm_max_|profile_run|determine_(?:num_)?available|build_async_engine_client|from_engine_args|from_vllm_config|"
+    r"initialize_kv_caches|compile_or_warm_up_model|\Aload_model\Z|\Ainit_device\Z"
+)
+"""Functions that only a launch runs, before any request."""
 MAX_NAMED = 2
 """Most fixes that are taken from one message."""
 _ASKED = (
@@ -65,6 +73,9 @@ _AIDS = re.compile(
     re.ASCII,
 )
 """Variables that show a failure or hide it, and secrets."""
+_CONFIG = re.compile(r"\bvalidation errors? for (\w{3,40}Config)\b", re.ASCII)
+_CAPITALS = re.compile(r"[A-Z]+(?=[A-Z][a-z]|\Z)|[A-Z][a-z]+")
+"""Words of a class's name: `KVTransferConfig` is kv, transfer, config."""
 _OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.IGNORECASE)
 _LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
 """Groups whose fixes depend on figures or on the client."""
@@ -73,20 +84,28 @@ _LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
 def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: Release) -> dict[str, str]:
     """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
     quote = cause.evidence[0] if cause.evidence else None
-    raised = next(
+    raised, chain = next(
         (
-            r
+            (r, t.chain[place:])
             for start in starts
             for t in start.tracebacks
-            for r in t.chain
+            for place, r in enumerate(t.chain)
             if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)
         ),
-        None,
+        (None, ()),
     )
     text = raised.message if raised is not None else quote.text if quote is not None else ""
-    more = {"message": text[:_LONGEST], **dict(_derived(cause.captures, facts, release))}
-    if raised is not None:
-        more["frames"] = " ".join(f"{frame.posix_path}:{frame.function}" for frame in raised.frames)
+    more = {
+        "message": text[:_LONGEST],
+        **dict(_derived(cause.captures, facts, release)),
+        **rejecting_backends(text),
+        **_json_option(text, cause.captures.get("option", ""), release),
+    }
+    if chain:
+        more["frames"] = " ".join(f"{frame.posix_path}:{frame.function}" for link in chain for frame in link.frames)
+        more.update(dict.fromkeys((name for link in chain for name in features(link)), "yes"))
+        if any(_STARTUP.search(frame.function) for link in chain for frame in link.frames):
+            more["in_startup"] = "yes"
     return {**more, **cause.captures}
 
 
@@ -109,6 +128,20 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
             yield "first_release", later[0]
         elif not supporting:
             yield "latest_release", options.known_releases()[-1]
+
+
+def _json_option(message: str, key: str, release: Release) -> Mapping[str, str]:
+    """The option whose JSON has a rejected key, and the key that may be meant."""
+    config = _CONFIG.search(message)
+    if config is None:
+        return {}
+    data = _data(release)
+    dest = "_".join(_CAPITALS.findall(config[1])).lower()
+    if dest not in data.by_dest:
+        return {}
+    known = data.objects.get(config[1], {}).get("keys", {})
+    near = alike(key, sorted(known), 1) if key not in known else []
+    return {"json_option": dest, **({"json_near": near[0]} if near else {})}
 
 
 def named(

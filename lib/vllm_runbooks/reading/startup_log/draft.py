@@ -455,7 +455,11 @@ def _facts(
         gpu_total_gib=smallest("gpu_total_gib"),
         gpu_memory_utilization=_float(arguments.get("gpu_memory_utilization"), largest("gpu_memory_utilization")),
         max_model_len=max_model_len,
-        tensor_parallel_size=_integer(config.get("tensor_parallel_size"), arguments.get("tensor_parallel_size")),
+        tensor_parallel_size=_integer(
+            config.get("tensor_parallel_size"),
+            arguments.get("tensor_parallel_size"),
+            1 if words.get("world_size") == "1" else None,
+        ),
         pipeline_parallel_size=_integer(config.get("pipeline_parallel_size"), arguments.get("pipeline_parallel_size")),
         data_parallel_size=_integer(config.get("data_parallel_size"), arguments.get("data_parallel_size")),
         executor_backend=_word(
