@@ -38,6 +38,8 @@ class PlannedModel:
     available."""
     is_partial: bool = False
     """Whether fields missing in the configuration are unknown."""
+    is_downloaded: bool = False
+    """Whether `source` names files of the Hub."""
     draft: DraftModel | None = None
     """Separate draft model, if the launch names one whose configuration is available."""
 
@@ -57,7 +59,8 @@ def subject(
     draft: DraftModel | None = None,
 ) -> PlannedModel:
     """Build a model from its configuration; with `is_partial`, missing fields are unknown."""
-    return PlannedModel(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
+    sizes = shape(config, is_partial=is_partial)
+    return PlannedModel(name, config, sizes, source, checkpoint_bytes, is_partial, draft=draft)
 
 
 def settled_on(
@@ -334,6 +337,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"unknown: {missing}"),) * how.ranks.pipeline
     source = f"from the model's config.json ({model.source})" if model.source else "from the model's config.json"
+    source = f"from {model.source}" if model.is_downloaded else source
     terms = []
     for stage in loaded:
         sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from vllm_runbooks.core.errors import InputError
 
-_MAX_HEADER = 100_000_000
+MAX_HEADER = 100_000_000
 """Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 _MAX_INDEX = 100_000_000
 
 
@@ -37,10 +37,31 @@ def tensor_bytes(folder: Path) -> int | None:
         if isinstance(total, float) and total.is_integer():
             total = int(total)  # as some tools write it
         if total is not None and not _is_size(total):
-            raise _no_index(folder / _INDEX)
+            raise _no_index(folder / INDEX)
         return total or None
     files = sorted(folder.glob("*.safetensors"))
     return sum(map(_header_bytes, files)) if files else None
+
+
+def shards(folder: Path) -> list[str]:
+    """Names of the weight files in a checkpoint's index; empty without an index.
+
+    Raises:
+        InputError: The index is damaged.
+    """
+    return sorted(set((_index(folder) or {}).get("weight_map", {}).values()))
+
+
+def has_headers(folder: Path) -> bool:
+    """Whether a folder has the header of every weight file.
+
+    Raises:
+        InputError: The index is damaged.
+    """
+    if (folder / INDEX).exists():
+        names = shards(folder)
+        return bool(names) and all((folder / name).is_file() for name in names)
+    return any(folder.glob("*.safetensors"))
 
 
 def _is_size(value: object) -> bool:
@@ -52,7 +73,7 @@ def _no_index(path: Path) -> InputError:
 
 
 def _index(folder: Path) -> dict[str, Any] | None:
-    path = folder / _INDEX
+    path = folder / INDEX
     try:
         with path.open("rb") as stream:
             text = stream.read(_MAX_INDEX)
@@ -113,20 +134,29 @@ def _header_bytes(path: Path) -> int:
 
 
 def _header(path: Path) -> dict[str, tuple[int, int]]:
-    damaged = InputError(f"{path}: its header is damaged; download the file again")
     with path.open("rb") as stream:
-        start = stream.read(8)
-        if len(start) < 8:
-            raise damaged
-        (length,) = struct.unpack("<Q", start)
-        if length > _MAX_HEADER:
-            raise damaged
-        try:
-            header = json.loads(stream.read(length))
-            places = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
-            ends = {name: (begin, end) for name, (begin, end) in places.items()}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise damaged from None
+        return places(stream, str(path))
+
+
+def places(stream: BinaryIO, name: str) -> dict[str, tuple[int, int]]:
+    """Offsets of each tensor in a safetensors file, from its header.
+
+    Raises:
+        InputError: The header is damaged; `name` is the file.
+    """
+    damaged = InputError(f"{name}: its header is damaged; download the file again")
+    start = stream.read(8)
+    if len(start) < 8:
+        raise damaged
+    (length,) = struct.unpack("<Q", start)
+    if length > MAX_HEADER:
+        raise damaged
+    try:
+        header = json.loads(stream.read(length))
+        offsets = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
+        ends = {name: (begin, end) for name, (begin, end) in offsets.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise damaged from None
     if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
         raise damaged
     return ends
