@@ -349,3 +349,30 @@ def test_the_command_uses_the_environment(hub: StandInHub) -> None:
     assert "Planned from config.json and safetensors headers from the Hub, revision 0123456." in text
     assert "hf_secret" not in ran.stdout + ran.stderr
     assert ran.stderr == ""
+
+
+def test_the_headers_decide_what_is_quantized(hub: StandInHub) -> None:
+    """A module that the configuration does not exempt, but the files have unquantized, counts with its size."""
+    scheme = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    config = {**CONFIG, "quantization_config": scheme}
+    layers: Tensors = {}
+    for name, (_, shape) in {**tensors_of(0), **tensors_of(1)}.items():
+        is_linear = len(shape) == 2
+        layers[name] = ("F8_E4M3" if is_linear else "F32", shape)
+        if is_linear:
+            layers[f"{name}_scale_inv"] = ("F32", (shape[0] // 128, shape[1] // 128))
+    unused: Tensors = {
+        f"model.layers.{name}": ("F32", (999, 999)) for name in ("2.mtp.weight", "0.self_attn.attn.bias")
+    }
+    hub.models[NAME] = model(config, {**ENDS, **layers, **unused})
+    listed = planner.model(NAME, access=HubAccess.NETWORK)
+    assert listed.unlisted == 0
+
+    plain = {name: ("BF16", shape) for name, (_, shape) in layers.items() if "mlp" in name and not name.endswith("inv")}
+    hub.models["acme/mixed"] = model(config, {**ENDS, **layers, **plain})
+    mixed = planner.model("acme/mixed", access=HubAccess.NETWORK)
+    assert mixed.unlisted == LAYERS * 3 * HIDDEN * INNER
+    made, base = (planned_gib(name) for name in ("acme/mixed", NAME))
+    assert made is not None
+    assert base is not None
+    assert made - base == pytest.approx(mixed.unlisted / 2**30)

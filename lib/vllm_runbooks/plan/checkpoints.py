@@ -8,9 +8,10 @@ dtype, shape and offsets of each tensor (https://github.com/huggingface/safetens
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from vllm_runbooks.core.errors import InputError
 
@@ -121,7 +122,7 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
     entries = {}
-    for name, (begin, last) in _header(path).items():
+    for name, (begin, last, _) in _header(path).items():
         dtype, shape = header[name].get("dtype"), header[name].get("shape")
         if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
             raise InputError(f"{path}: its header is damaged; download the file again")
@@ -130,16 +131,59 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
 
 
 def _header_bytes(path: Path) -> int:
-    return sum(end - begin for begin, end in _header(path).values())
+    return sum(place.size for place in _header(path).values())
 
 
-def _header(path: Path) -> dict[str, tuple[int, int]]:
+_LAYER = re.compile(
+    r"(?:(?:model|language_model|text_model|llm|thinker|transformer|backbone)\.)*(?:layers|h|blocks)\.(\d{1,5})\."
+)
+"""Names of the text model's tensors; those of encoders begin with the name of their tower."""
+_FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_AS_STORED = ("scale", "zero", "absmax", "quant", "g_idx")
+"""Parts of the names of tensors that vLLM does not convert to the model's dtype."""
+_MASKS = (".attn.bias", ".attention.bias", ".masked_bias", ".inv_freq")
+"""Ends of the names of tensors that some files have and vLLM does not load."""
+
+
+def layer_bytes(folder: Path) -> dict[int, int]:
+    """Bytes of each layer of the text model, with unquantized weights as 16-bit values; empty without all headers.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    if not has_headers(folder):
+        return {}
+    layers: dict[int, int] = {}
+    for file in shards(folder) or sorted(path.name for path in folder.glob("*.safetensors")):
+        for name, place in _header(folder / file).items():
+            if (match := _LAYER.match(name)) is None or name.endswith(_MASKS):
+                continue
+            is_converted = place.dtype in _FLOATS and not any(word in name for word in _AS_STORED)
+            size = place.size // _FLOATS[place.dtype] * 2 if is_converted else place.size
+            layers[int(match[1])] = layers.get(int(match[1]), 0) + size
+    return layers
+
+
+class TensorPlace(NamedTuple):
+    """A tensor in a safetensors file."""
+
+    begin: int
+    end: int
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.begin
+
+
+def _header(path: Path) -> dict[str, TensorPlace]:
     with path.open("rb") as stream:
         return places(stream, str(path))
 
 
-def places(stream: BinaryIO, name: str) -> dict[str, tuple[int, int]]:
-    """Offsets of each tensor in a safetensors file, from its header.
+def places(stream: BinaryIO, name: str) -> dict[str, TensorPlace]:
+    """Offsets and dtype of each tensor in a safetensors file, from its header.
 
     Raises:
         InputError: The header is damaged; `name` is the file.
@@ -153,13 +197,14 @@ def places(stream: BinaryIO, name: str) -> dict[str, tuple[int, int]]:
         raise damaged
     try:
         header = json.loads(stream.read(length))
-        offsets = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
-        ends = {name: (begin, end) for name, (begin, end) in offsets.items()}
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        offsets = {name: entry["data_offsets"] for name, entry in entries.items()}
+        made = {name: TensorPlace(begin, end, str(entries[name]["dtype"])) for name, (begin, end) in offsets.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise damaged from None
-    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
+    if not all(_is_size(place.begin) and _is_size(place.end) and place.size >= 0 for place in made.values()):
         raise damaged
-    return ends
+    return made
 
 
 _LFS = b"version https://git-lfs"
@@ -287,4 +332,4 @@ def _end_of(path: Path) -> int | None:
     if head.startswith(_LFS):
         return None
     length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
-    return 8 + length + max((end for _, end in _header(path).values()), default=0)
+    return 8 + length + max((place.end for place in _header(path).values()), default=0)

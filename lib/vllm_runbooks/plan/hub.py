@@ -254,10 +254,10 @@ def _header(name: str, file: str, commit: str, size: int | None, until: float) -
     header = start[:end] if end <= len(start) else _read(url, end, until)
     try:
         # A header that is cut off lacks its end.
-        offsets = checkpoints.places(io.BytesIO(header if len(header) == end else b""), file)
+        places = checkpoints.places(io.BytesIO(header if len(header) == end else b""), file)
     except InputError:
         raise InputError(f"{name}: the header of {file} on the Hub is damaged or cut off") from None
-    whole = end + max((last for _, last in offsets.values()), default=0)
+    whole = end + max((place.end for place in places.values()), default=0)
     if size is not None and size != whole:
         raise InputError(f"{name}: {file} has {size} bytes on the Hub, but its header says {whole}")
     return header

@@ -26,7 +26,7 @@ from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
-from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
+from vllm_runbooks.plan.checkpoints import layer_bytes, tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.remedies import PlanRemedy
@@ -120,6 +120,7 @@ def _local(folder: Path, name: str | None = None, source: str | None = None) -> 
         checkpoint_bytes=tensor_bytes(folder),
         quantization=_quantization(folder),
     )
+    made = replace(made, layer_bytes=layer_bytes(folder))
     return made if source is None else replace(made, source=source, is_downloaded=True)
 
 

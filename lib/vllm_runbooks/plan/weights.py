@@ -470,6 +470,19 @@ def checkpoint_bytes(stock: TensorInventory) -> int | None:
     )
 
 
+def layer_bytes(stock: TensorInventory) -> int | None:
+    """Bytes of all layers in the checkpoint's files, unquantized weights as 16-bit values; None if unknown."""
+    if stock.missing:
+        return None
+    return sum(
+        len(variant.layers)
+        * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or 2, bias=tensor.bias))
+        for variant in stock.variants
+        for tensor, form in variant.tensors
+        if tensor.in_checkpoint
+    )
+
+
 def _slack(blocks: Iterable[int]) -> int:
     """Overhead of PyTorch's allocator for the allocations of a layer.
 
