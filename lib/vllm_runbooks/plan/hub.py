@@ -26,6 +26,7 @@ from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.host import model_cache
 from vllm_runbooks.host.model_cache import CachedModel
 from vllm_runbooks.plan import checkpoints
+from vllm_runbooks.plan.reading import OTHER_FILES
 
 PART = "models on the Hub"
 """The feature, for the error about its missing dependency."""
@@ -41,8 +42,6 @@ _MAX_CONFIG = 8_000_000
 _MAX_INDEX = 64 << 20
 _MAX_SHARDS = 2000
 _AT_ONCE = 8
-_CONFIGS = ("config.json", "hf_quant_config.json")
-"""Files that plans read."""
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _MODELSCOPE = "VLLM_USE_MODELSCOPE"
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -206,7 +205,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
     if "config.json" not in sizes:
         raise InputError(f"{name}: the repository has no config.json; give the model that it was converted from")
     root = model_cache.our_cache()
-    for file in (*_CONFIGS, checkpoints.INDEX):
+    for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):
         limit = _MAX_INDEX if file == checkpoints.INDEX else _MAX_CONFIG
         if (sizes.get(file) or 0) > limit:
             raise InputError(f"{name}: {file} has {sizes[file]} bytes, more than the {limit} allowed for such a file")

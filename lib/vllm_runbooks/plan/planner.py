@@ -118,15 +118,15 @@ def _local(folder: Path, name: str | None = None, source: str | None = None) -> 
         text,
         source=str(path),
         checkpoint_bytes=tensor_bytes(folder),
-        quantization=_quantization(folder),
+        others={name: content for name in plan_reading.OTHER_FILES if (content := _content(folder / f"{name}.json"))},
     )
     made = replace(made, layer_bytes=layer_bytes(folder))
     return made if source is None else replace(made, source=source, is_downloaded=True)
 
 
-def _quantization(folder: Path) -> Any:
-    """Content of ModelOpt's own file, which vLLM reads if config.json has no quantization; None without it."""
-    with suppress(OSError, ValueError, RecursionError), (folder / "hf_quant_config.json").open("rb") as stream:
+def _content(path: Path) -> Any:
+    """Content of a JSON file; None if there is none that can be read."""
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as stream:
         return json.loads(stream.read(plan_reading.MAX_CONFIG))
     return None
 

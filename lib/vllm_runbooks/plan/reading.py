@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
@@ -15,6 +16,7 @@ from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
 from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
+from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
 from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 MAX_CONFIG = 8_000_000
 """Bytes of a config.json; the largest that are published have some 200,000."""
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
+
+
+QUANTIZATION_FILE = "hf_quant_config"
+"""ModelOpt's own file, which vLLM reads if config.json has no quantization."""
+OTHER_FILES = (QUANTIZATION_FILE, *PROCESSOR_FILES)
+"""Files next to config.json that plans read."""
 
 
 class PlanSources(NamedTuple):
@@ -77,11 +85,16 @@ def near(name: str, specs: Specs) -> str:
 
 
 def told_model(
-    name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None, quantization: Any = None
+    name: str,
+    text: str | bytes,
+    *,
+    source: str,
+    checkpoint_bytes: int | None = None,
+    others: Mapping[str, Any] = MappingProxyType({}),
 ) -> PlannedModel:
     """Model from the text of its config.json; `source` is its path.
 
-    `quantization` is the content of hf_quant_config.json, for a configuration without one.
+    `others` are the contents of `OTHER_FILES` by name, as far as the model has them.
 
     Raises:
         InputError: The text is too large or not a model configuration.
@@ -99,9 +112,11 @@ def told_model(
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
             raise InputError(f"{source}: {key} is {str(dtype)[:40]}, not a dtype that vLLM supports; correct it")
+    config = {**config, **{file: others[file] for file in PROCESSOR_FILES if file in others}}
+    quantization = others.get(QUANTIZATION_FILE)
     if "quantization_config" not in config and isinstance(quantization, Mapping):
         inner = quantization.get("quantization")
-        config = {**config, "quantization_config": {**quantization, **(inner if isinstance(inner, Mapping) else {})}}
+        config["quantization_config"] = {**quantization, **(inner if isinstance(inner, Mapping) else {})}
     return subject(name, config, source=source, checkpoint_bytes=checkpoint_bytes)
 
 
