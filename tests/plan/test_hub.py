@@ -319,6 +319,18 @@ def test_offline_the_hub_is_not_asked(hub: StandInHub, monkeypatch: pytest.Monke
 
 
 @one_host
+def test_python_reads_the_hub_on_request(hub: StandInHub) -> None:
+    """By default a plan in Python reads only the catalog and the caches."""
+    hub.models[NAME] = model()
+    with pytest.raises(InputError, match="unknown model"):
+        planner.plan_model(NAME, "L40S", tp=1)
+    assert hub.requests == []
+    with pytest.raises(InputError, match="'web' is unknown; use network, cache, none"):
+        planner.plan_model(NAME, "L40S", tp=1, access="web")
+    assert planner.plan_model(NAME, "L40S", tp=1, access="network").fits
+
+
+@one_host
 def test_a_separate_quantization_file_counts(hub: StandInHub) -> None:
     """ModelOpt's own file is read if config.json has no quantization."""
     hub.models[NAME] = model()

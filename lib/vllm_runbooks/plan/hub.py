@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ _MODELSCOPE = "VLLM_USE_MODELSCOPE"
 _YES = frozenset({"1", "true", "yes", "on"})
 
 
-class HubAccess(Enum):
+class HubAccess(StrEnum):
     """Sources for a model that the catalog does not have."""
 
     NETWORK = "network"

@@ -145,7 +145,7 @@ def request(
     calibration: str | Path | None = None,
     is_calibrated: bool = True,
     cards: Callable[[str], tuple[HostGpu, ...]] = host_loading.cards,
-    access: hub.HubAccess = hub.HubAccess.CACHE,
+    access: hub.HubAccess | str = hub.HubAccess.CACHE,
 ) -> plan_requests.PlanningRequest:
     """Read and check a request.
 
@@ -162,17 +162,21 @@ def request(
         calibration: A file with measurements of the user's own launches.
         is_calibrated: Whether measurements of earlier launches correct the plan.
         cards: Function that reads the named GPUs.
-        access: Where to read models that the catalog does not have.
+        access: Where to read models that the catalog does not have: "network" (the Hub), "cache" (this host's
+            caches of it) or "none".
 
     Raises:
         InputError: A name is unknown, or the release rejects an option.
     """
     from vllm_runbooks.plan.calibration import load
 
+    if access not in tuple(hub.HubAccess):
+        raise InputError(f"access: {access!r} is unknown; use {', '.join(hub.HubAccess)}")
+    where = hub.HubAccess(access)
     return plan_reading.read(
         plan_reading.PlanSources(
-            lambda model_name, settled: model(model_name, settled, access=access),
-            lambda draft_name: _draft(draft_name, access),
+            lambda model_name, settled: model(model_name, settled, access=where),
+            lambda draft_name: _draft(draft_name, where),
             cards,
             knowledge.knowledge,
         ),
