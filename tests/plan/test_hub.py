@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from hub_server import COMMIT, StandInHub, StandInModel, serve_hub
+from vllm_runbooks.catalog import load
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import model_cache
 from vllm_runbooks.plan import hub as hub_files
 from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.hub import HubAccess
 from vllm_runbooks.plan.planned import plan
 
@@ -388,3 +390,40 @@ def test_the_headers_decide_what_is_quantized(hub: StandInHub) -> None:
     assert made is not None
     assert base is not None
     assert made - base == pytest.approx(mixed.unlisted / 2**30)
+
+
+@one_host
+def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> None:
+    """The Hub has the whole configuration; without an answer the catalog's part is used."""
+    known = next(file.id for file in load.specs().files if file.is_partial)
+    part = planner.model(known, access=HubAccess.NETWORK)
+    assert part.is_partial
+    assert hub.requests
+    hub.models[known] = model()
+    whole = planner.model(known, access=HubAccess.NETWORK)
+    assert (whole.name, whole.is_partial, whole.is_downloaded) == (known, False, True)
+
+    complete = next(file.id for file in load.specs().files if not file.is_partial)
+    hub.requests.clear()
+    assert not planner.model(complete, access=HubAccess.NETWORK).is_downloaded
+    assert hub.requests == []
+
+
+@one_host
+def test_a_draft_model_of_the_hub_is_planned(hub: StandInHub) -> None:
+    """Its tensors' names are those of its headers; a draft model that the Hub lacks stays unknown."""
+    arguments = [
+        "--speculative-config",
+        json.dumps({"method": "draft_model", "model": NAME, "num_speculative_tokens": 3}),
+    ]
+
+    def planned() -> DraftModel | None:
+        made = planner.request("Qwen/Qwen3-8B", "L40S", arguments=arguments, access=HubAccess.NETWORK)
+        return made.model.draft
+
+    assert planned() is None
+    hub.models[NAME] = model()
+    found = planned()
+    assert found is not None
+    assert found.has("lm_head")
+    assert not found.has("vision")

@@ -41,7 +41,7 @@ _MAX_HEADER = 25_000_000
 _MAX_CONFIG = 8_000_000
 _MAX_INDEX = 64 << 20
 _MAX_SHARDS = 2000
-_AT_ONCE = 8
+_PARALLEL = 8
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _MODELSCOPE = "VLLM_USE_MODELSCOPE"
 _YES = frozenset({"1", "true", "yes", "on"})
@@ -179,7 +179,8 @@ def _explained(error: Exception, name: str) -> InputError:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(status, int):
         kind = _UnreachableError if status >= 500 or status == 429 else InputError
-        return kind(f"{name}: {hub} answered with HTTP {status}")
+        how = "; check HF_TOKEN" if status in (401, 403) else ""
+        return kind(f"{name}: {hub} answered with HTTP {status}{how}")
     if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
         return InputError(f"{name}: its files cannot be stored: {error}")
     how = "try again, or give a folder with its config.json"
@@ -213,7 +214,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
             client.hf_hub_download(name, file, revision=commit, cache_dir=root, etag_timeout=_READ_S)
     folder = model_cache.place(name, root) / "snapshots" / commit
     missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_PARALLEL) as pool:
         for file, header in pool.map(lambda file: (file, _header(name, file, commit, sizes[file], until)), missing):
             store(folder / file, header)
     reference = model_cache.place(name, root) / "refs" / revision

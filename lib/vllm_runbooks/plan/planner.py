@@ -96,7 +96,10 @@ def _draft(name: str, access: hub.HubAccess) -> DraftModel | None:
     folder, source = _folder(name), None
     if folder is None:
         known = draft_in_catalog(name, catalog.specs())
-        files = None if known is not None else hub.find(name, access)
+        files = None
+        if known is None:
+            with suppress(InputError):  # without the draft model, its memory is unknown
+                files = hub.find(name, access)
         if files is None:
             return known
         folder, source = files.folder, files.source
