@@ -410,6 +410,14 @@ def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> Non
 
 
 @one_host
+def test_an_unknown_architecture_is_named(hub: StandInHub) -> None:
+    """With the size of the weights, which the headers have."""
+    hub.models[NAME] = model({**CONFIG, "model_type": "new", "architectures": ["NewForCausalLM"]})
+    with pytest.raises(InputError, match=r"unknown: architecture NewForCausalLM; its files have 0\.00 GiB of weights"):
+        planner.plan_model(NAME, "L40S", tp=1, access="network")
+
+
+@one_host
 def test_a_draft_model_of_the_hub_is_planned(hub: StandInHub) -> None:
     """Its tensors' names are those of its headers; a draft model that the Hub lacks stays unknown."""
     arguments = [
