@@ -410,6 +410,29 @@ def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> Non
 
 
 @one_host
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+def test_zero_points_are_not_a_difference(hub: StandInHub, method: str) -> None:
+    """GPTQ's files have them, and the order of the channels, whether they are used or not."""
+    scheme = {"quant_method": method, "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
+    layers: Tensors = {}
+    for name, (dtype, shape) in {**tensors_of(0), **tensors_of(1)}.items():
+        module = name.removesuffix(".weight")
+        if len(shape) == 1:
+            layers[name] = (dtype, shape)
+            continue
+        rows, columns = shape
+        layers[f"{module}.qweight"] = ("I32", (columns // 8, rows))
+        layers[f"{module}.qzeros"] = ("I32", (columns // 32, rows // 8))
+        layers[f"{module}.scales"] = ("F16", (columns // 32, rows))
+        layers[f"{module}.g_idx"] = ("I32", (columns,))
+    hub.models[NAME] = model({**CONFIG, "quantization_config": scheme}, {**ENDS, **layers})
+    found = planner.model(NAME, access=HubAccess.NETWORK)
+    assert found.shape.quantization is not None
+    assert sum(found.layer_bytes.values()) > 0
+    assert found.unlisted == 0
+
+
+@one_host
 def test_an_unknown_architecture_is_named(hub: StandInHub) -> None:
     """With the size of the weights, which the headers have."""
     hub.models[NAME] = model({**CONFIG, "model_type": "new", "architectures": ["NewForCausalLM"]})

@@ -139,14 +139,16 @@ _LAYER = re.compile(
 )
 """Names of the text model's tensors; those of encoders begin with the name of their tower."""
 _FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-_AS_STORED = ("scale", "zero", "absmax", "quant", "g_idx")
-"""Parts of the names of tensors that vLLM does not convert to the model's dtype."""
-_MASKS = (".attn.bias", ".attention.bias", ".masked_bias", ".inv_freq")
-"""Ends of the names of tensors that some files have and vLLM does not load."""
+_SCALE = "scale"
+"""Part of the names of tensors that vLLM does not convert to the model's dtype."""
+_LEFT_OUT = (".attn.bias", ".attention.bias", ".masked_bias", ".inv_freq", "zeros", "zero_point", "g_idx")
+"""Ends of the names of tensors that some files have whether vLLM loads them or not."""
 
 
 def layer_bytes(folder: Path) -> dict[int, int]:
-    """Bytes of each layer of the text model, with unquantized weights as 16-bit values; empty without all headers.
+    """Bytes of each layer of the text model, without zero points; empty without all headers.
+
+    Unquantized weights count as 16-bit values.
 
     Raises:
         InputError: A header or the index is damaged.
@@ -156,9 +158,9 @@ def layer_bytes(folder: Path) -> dict[int, int]:
     layers: dict[int, int] = {}
     for file in shards(folder) or sorted(path.name for path in folder.glob("*.safetensors")):
         for name, place in _header(folder / file).items():
-            if (match := _LAYER.match(name)) is None or name.endswith(_MASKS):
+            if (match := _LAYER.match(name)) is None or name.endswith(_LEFT_OUT):
                 continue
-            is_converted = place.dtype in _FLOATS and not any(word in name for word in _AS_STORED)
+            is_converted = place.dtype in _FLOATS and _SCALE not in name
             size = place.size // _FLOATS[place.dtype] * 2 if is_converted else place.size
             layers[int(match[1])] = layers.get(int(match[1]), 0) + size
     return layers
