@@ -737,8 +737,13 @@ def _processor(family: str, config: Mapping[str, Any]) -> _Processor | None:
     images, videos = _limits(image), _limits(video)
     if usual[:2] == usual[2:4]:  # older files have one for both
         videos = videos[0] or images[0], videos[1] or images[1]
-    pixels = (own or default for own, default in zip((*images, *videos), usual[:4], strict=True))
-    return _Processor(*pixels, source="the model's own preprocessor files")
+    return _Processor(
+        images[0] or usual.shortest,
+        images[1] or usual.longest,
+        videos[0] or usual.video_shortest,
+        videos[1] or usual.video_longest,
+        "the model's own preprocessor files",
+    )
 
 
 def _limits(fields: Any) -> tuple[int | None, int | None]:
