@@ -55,6 +55,11 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
         monkeypatch.delenv(name)
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"))
+    # The user's models are not read, and the Hub is not asked.
+    for name in [n for n in os.environ if n.startswith("HF_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_HOME", str(base / "huggingface"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     # Each test has its own history, and the user's is not written.
     monkeypatch.setenv("XDG_STATE_HOME", str(base / "state" / f"{next(_NUMBERS)}"))
     monkeypatch.setenv("PAGER", "cat")

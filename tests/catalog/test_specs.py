@@ -73,6 +73,8 @@ def test_gpus_are_found_by_common_names(shelf: Specs, spec: str, expected: list[
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
         ("H100", "ambiguous GPU name; use H100-80GB or H100-NVL"),
+        ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
+        ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),
         ("2×48G A100", "no such GPU: A100 comes with 40 or 80 GB"),  # noqa: RUF001 - the sign that people type
         ("A100-48GB", "no such GPU: A100 comes with 40 or 80 GB"),
@@ -96,6 +98,21 @@ def test_an_ambiguous_name_is_rejected_with_candidates(shelf: Specs, spec: str, 
         shelf.gpus(spec)
     assert said in str(refused.value)
     assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("Llama-3.3-70B", ["meta-llama/Llama-3.3-70B-Instruct"]),
+        ("llama 3.3 70b", ["meta-llama/Llama-3.3-70B-Instruct"]),
+        ("gpt-oss", ["openai/gpt-oss-20b", "openai/gpt-oss-120b", "openai/gpt-oss-safeguard-20b"]),
+        ("Llama-3.3-7", []),
+        ("meta-llama/Llama-3.3-70B", []),
+    ],
+)
+def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list[str]) -> None:
+    """Whole words of a name without organization find the models that continue it, the most alike first."""
+    assert shelf.models_like(name) == ids
 
 
 def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:

@@ -1448,3 +1448,14 @@ def test_a_suggestion_ends_with_one_sign() -> None:
     for lang, end in ((None, "; did you mean option.unknown?"), ("zh", "?")):
         (issue,) = checking.lint_text(text, lang=lang).issues
         assert issue.message.endswith(end)
+
+
+def test_a_cached_model_is_linted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Heads of a model that only this host's cache of the Hub has, at the revision of the command."""
+    folder = tmp_path / "hub" / "models--our--own-model" / "snapshots" / "main"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "num_attention_heads": 32}')
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    command = "vllm serve our/own-model --tensor-parallel-size 3"
+    assert "meaning.heads-not-divisible" in rules(checking.lint_text(command))
+    assert "meaning.heads-not-divisible" not in rules(checking.lint_text(f"{command} --revision v2"))

@@ -188,6 +188,20 @@ def test_missing_facts_are_named() -> None:
     assert relogged == PlanComparison((), None, ("the vLLM release is unknown; use --vllm",))
 
 
+def test_a_cached_model_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A model that only this host's cache of the Hub has is planned from its config.json."""
+    config = catalog.specs().file("google/gemma-4-31B-it").config
+    folder = tmp_path / "hub" / "models--our--own-model" / "snapshots" / "main"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    text = "\n".join((CASES / FOUR / "startup.log").read_text(encoding="utf-8").splitlines()[219:])
+    own = diagnosing.diagnose(sources.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100).plan
+
+    assert own is not None
+    assert own.terms == compared(sources.paste(text), gpus=A100).terms
+
+
 def test_without_its_options_only_the_weights_of_a_launch_are_compared() -> None:
     """The log names the model but not the arguments, so nothing that depends on them is planned."""
     found = compared(

@@ -871,3 +871,26 @@ def test_a_repeated_question_takes_no_time() -> None:
             profile(model, settings, config=config("qwen2.5-vl-7b"))
 
     assert seconds(ask, "") / 100 < 50e-6
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-vl-7b", "qwen3-vl-8b", "glm-4.1v-9b"])
+@pytest.mark.parametrize("modality", ["image", "video"])
+def test_the_models_own_processor_files_count(name: str, modality: str) -> None:
+    """Pixels in the files next to config.json equal those of an option; damaged ones are ignored."""
+    pixels = {"min_pixels": 28 * 28, "max_pixels": 28 * 28 * 500}
+    files = {"preprocessor_config": pixels, "video_preprocessor_config": pixels}
+    whole = {"processor_config": {"image_processor": pixels, "video_processor": {"size": {"longest_edge": 392_000}}}}
+    others = {"image": "video", "video": "image"}[modality]
+    settings = start("0.32.0", 32768, 8192, 4, items={others: 0})
+
+    def tokens(more: dict[str, Any]) -> int:
+        found = profile(shape(config(name)), settings, config={**config(name), **more})
+        assert isinstance(found, EncoderProfile), found
+        return found.tokens
+
+    usual = tokens({})
+    assert tokens(files) == tokens(whole)
+    assert tokens(files) < usual
+    for damage in ([1], {"size": 5, "max_pixels": "many"}, {"size": {"longest_edge": [1]}}):
+        assert tokens(dict.fromkeys(files, damage) | {"processor_config": damage}) == usual
+    assert tokens({"preprocessor_config": {"min_pixels": 10**30, "max_pixels": 1}}) > 0

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -456,12 +456,19 @@ def name_key(name: str) -> str:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """Names that a GPU's name begins with, normalized: A100 of A100-80GB-PCIe."""
+    """Names that a name begins with, normalized: A100 of A100-80GB-PCIe."""
     words = [word for word in _APART.split(name.casefold()) if word]
     while words and words[0] in _BRANDS:
         del words[0]
     for count in range(1, len(words)):
-        yield "".join(words[:count])
+        yield name_key("".join(words[:count]))
+
+
+def _continuing(key: str, names: Iterable[str]) -> list[str]:
+    """Names that continue a normalized one; if one continues another, only the shorter."""
+    fitting = {name: set(_prefixes(name)) for name in names}
+    fitting = {name: prefixes for name, prefixes in fitting.items() if key in prefixes}
+    return [name for name, prefixes in fitting.items() if not any(name_key(other) in prefixes for other in fitting)]
 
 
 def _of_file(item: str) -> tuple[str, str, str]:
@@ -507,10 +514,9 @@ class Specs:
         return exact | {name_key(gpu.name): gpu for gpu in self.table.gpus}
 
     def _beginning(self, key: str) -> list[Gpu]:
-        """GPUs whose name continues the given one; if one continues another, only the shorter."""
-        fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
-        longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
-        return [gpu for gpu in fitting if gpu.name not in longer]
+        """GPUs whose name continues the given one, as of `_continuing`."""
+        by_name = {gpu.name: gpu for gpu in self.table.gpus}
+        return [by_name[name] for name in _continuing(key, by_name)]
 
     def known(self, name: str) -> Gpu | None:
         """The GPU of that name; None if none or several have it."""
@@ -631,6 +637,14 @@ class Specs:
         parts = _parts(key)
         last = self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
         return self._made(last) if last else None
+
+    def models_like(self, name: str) -> list[str]:
+        """Ids of models whose name without organization continues the given one, the most alike first."""
+        if _parts(name)[1:]:
+            return []
+        lasts, key = {hub_id.rpartition("/")[2]: hub_id for hub_id in self.texts}, name_key(name)
+        longer = sorted(_continuing(key, lasts), key=lambda last: -SequenceMatcher(None, key, name_key(last)).ratio())
+        return [lasts[last] for last in longer]
 
 
 def sources(root: Path) -> list[Path]:

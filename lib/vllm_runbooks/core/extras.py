@@ -22,6 +22,7 @@ _PARTS: Mapping[str, _Extra] = MappingProxyType({
     "the panels": _Extra("lab", ("ipywidgets", "anywidget"), ", and restart the kernel"),
     "`vllm-runbooks lab`": _Extra("lab", ("jupyterlab", "ipywidgets", "anywidget")),
     "`check --ray`": _Extra("cluster", ("ray",)),
+    "models on the Hub": _Extra("hub", ("huggingface_hub",)),
     "the site": _Extra("site", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
 })  # fmt: skip
 

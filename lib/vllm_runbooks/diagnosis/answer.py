@@ -52,6 +52,7 @@ def answer(
     cards: Sequence[HostGpu] = (),
     specs: Callable[[], Specs] | None = None,
     model: Callable[[], PlannedModel | None] | None = None,
+    cached: Callable[[str, str | None], PlannedModel | None] | None = None,
 ) -> Answer:
     """Diagnose the evidence.
 
@@ -67,11 +68,13 @@ def answer(
         cards: GPUs of the launch, if known.
         specs: Returns models and GPUs; called only if memory was printed.
         model: Returns the launch's model if it is not in the catalog.
+        cached: Returns the model of a name and revision that is only in this host's cache of the Hub.
 
     Raises:
         InputError: No launch has this number.
     """
-    request = _Request(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards), model)
+    shelf = specs or (lambda: knowledge().specs)
+    request = _Request(evidence, catalog, knowledge, shelf, policy, tuple(cards), model, cached)
     return _answer(request, *read_starts(evidence, catalog, start))
 
 
@@ -152,6 +155,7 @@ class _Request(NamedTuple):
     policy: Policy | None = None
     cards: tuple[HostGpu, ...] = ()
     model: Callable[[], PlannedModel | None] | None = None
+    cached: Callable[[str, str | None], PlannedModel | None] | None = None
 
 
 def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun]) -> Answer:
@@ -311,6 +315,7 @@ def _memory(request: _Request, reported: LaunchReport, base: LaunchCommand | Non
         specs=request.specs,
         source=source,
         model=request.model,
+        cached=request.cached,
         lang=request.catalog.lang,
     )
 

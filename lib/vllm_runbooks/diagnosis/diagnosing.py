@@ -68,8 +68,15 @@ def diagnose(
         cards=gpu_cards,
         specs=specs,
         model=model,
+        cached=_cached_model,
     )
     return answer if note is None else replace(answer, notes=(languages.Wording(shelf.lang)(note), *answer.notes))
+
+
+def _cached_model(name: str, revision: str | None) -> PlannedModel | None:
+    from vllm_runbooks.plan import planner
+
+    return planner.cached_model(name, revision)
 
 
 _MOST_LOGS = 50

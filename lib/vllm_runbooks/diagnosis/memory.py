@@ -63,6 +63,7 @@ class PlannedMemory:
         specs: Callable[[], Specs],
         source: str,
         model: Callable[[], PlannedModel | None] | None = None,
+        cached: Callable[[str, str | None], PlannedModel | None] | None = None,
         lang: str | None = None,
     ) -> None:
         """Plan the memory of a launch.
@@ -74,11 +75,12 @@ class PlannedMemory:
             specs: Returns models and GPUs; called only to plan.
             source: Name for its figures.
             model: Returns the model if it is not in the catalog; called only to plan.
+            cached: Returns the model of a name and revision that is only in this host's cache of the Hub.
             lang: Language of the remedies; None for English.
         """
         self._say = Wording(lang)
         self.facts, self.starts, self.cards = reported.facts, reported.starts, cards
-        self._specs, self._own = specs, model
+        self._specs, self._own, self._cached = specs, model, cached
         self._source = f"{source}, launch from line {reported.starts[0].first_line}" if reported.starts else source
         self.vllm = reported.release.rules or (base.vllm if base is not None else None)
         self.captures: Mapping[str, str] = reported.cause.captures if reported.cause is not None else {}
@@ -99,6 +101,9 @@ class PlannedMemory:
         if not isinstance(name, str) or not name:
             return "the log does not print the model; use --command"
         subject = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
+        if subject is None and self._cached is not None:
+            revision = self.arguments.get("revision")
+            subject = self._cached(name, revision if isinstance(revision, str) else None)
         return subject or f"model {redact_name(name)} is not in the catalog"
 
     @cached_property

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import language, rules, specs
+from vllm_runbooks.host.model_cache import cached_config
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.linting import Knowledge
@@ -20,4 +21,4 @@ def knowledge(lang: str | None = None) -> Knowledge:
 def _knowledge(lang: str | None) -> Knowledge:
     from vllm_runbooks.lint import linting as lint
 
-    return lint.Knowledge(rules().by_id, specs(), lang)
+    return lint.Knowledge(rules().by_id, specs(), lang, cached_config)

@@ -14,7 +14,7 @@ from vllm_runbooks.catalog.compiled import RulesById
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.options import CALLS, ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.catalog.specs import HostGpu, Specs
+from vllm_runbooks.catalog.specs import HostGpu, Model, Specs, model_from_config
 from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
 from vllm_runbooks.lint import (
@@ -67,6 +67,16 @@ class Knowledge:
     rules: Mapping[str, Rule]
     specs: Specs
     lang: str | None = None
+    cached_config: Callable[[str, str | None], Mapping[str, Any] | None] | None = None
+    """Reads the config.json of a model and revision that the catalog does not have; None for none."""
+
+    def model(self, name: str, revision: object = None) -> Model | None:
+        """Facts of a model of the catalog, or of this host's cache of the Hub; None if unknown."""
+        known = self.specs.model(name)
+        if known is not None or self.cached_config is None:
+            return known
+        config = self.cached_config(name, revision if isinstance(revision, str) else None)
+        return None if config is None else model_from_config(config, self.specs.architectures, name=name)
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:
@@ -425,7 +435,7 @@ class LintedText:
         return meaning.LaunchFacts(
             flags=parsed.flags,
             support=support.load(data.version),
-            model=self.knowledge.specs.model(parsed.model) if parsed.model else None,
+            model=self.knowledge.model(parsed.model, parsed.flags.get("revision")) if parsed.model else None,
             name=parsed.model,
             has_own_network=launch.kind != "shell",
             is_local=launch.is_local,

@@ -20,11 +20,11 @@ from vllm_runbooks.plan.budget import (
     RankBudget,
     budget,
     settled_on,
-    subject,
     total,
 )
 from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
 from vllm_runbooks.plan.settings import LaunchSettings
+from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 
 _JSON_OPTIONS = (
@@ -121,14 +121,8 @@ def overridden(model: PlannedModel, options: Mapping[str, Any]) -> PlannedModel:
     overrides = options.get("hf_overrides")
     if not isinstance(overrides, Mapping) or not overrides:
         return model
-    return subject(
-        model.name,
-        _merged(model.config, overrides),
-        is_partial=model.is_partial,
-        source=model.source,
-        checkpoint_bytes=model.checkpoint_bytes,
-        draft=model.draft,
-    )
+    config = _merged(model.config, overrides)
+    return replace(model, config=config, shape=shape(config, is_partial=model.is_partial))
 
 
 def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:

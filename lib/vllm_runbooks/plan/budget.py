@@ -20,7 +20,7 @@ from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
-from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, load, stages
+from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
 
 _KEPT_POOLS = 4096
 
@@ -36,8 +36,13 @@ class PlannedModel:
     checkpoint_bytes: int | None = None
     """Bytes of all tensors, from the headers of the model's files; None if the files are not
     available."""
+    layer_bytes: Mapping[int, int] = field(default_factory=dict)
+    """Bytes of each layer in the headers of the model's files, unquantized weights as 16-bit values; empty if the
+    files are not available."""
     is_partial: bool = False
     """Whether fields missing in the configuration are unknown."""
+    is_downloaded: bool = False
+    """Whether `source` names files of the Hub."""
     draft: DraftModel | None = None
     """Separate draft model, if the launch names one whose configuration is available."""
 
@@ -45,6 +50,18 @@ class PlannedModel:
     def stock(self) -> TensorInventory:
         """Tensors of the model."""
         return inventory(self.shape)
+
+    @cached_property
+    def unlisted(self) -> int:
+        """Bytes that the layers have in the files beyond their tensors in `stock`; 0 for at most 1 % more or less.
+
+        The files decide which modules of a quantized checkpoint are not quantized.
+        """
+        described = layer_bytes(self.stock)
+        if not described or not all(layer in self.layer_bytes for layer in range(self.shape.layers)):
+            return 0
+        difference = sum(self.layer_bytes[layer] for layer in range(self.shape.layers)) - described
+        return difference if abs(difference) * 100 > described else 0
 
 
 def subject(
@@ -57,7 +74,8 @@ def subject(
     draft: DraftModel | None = None,
 ) -> PlannedModel:
     """Build a model from its configuration; with `is_partial`, missing fields are unknown."""
-    return PlannedModel(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
+    sizes = shape(config, is_partial=is_partial)
+    return PlannedModel(name, config, sizes, source, checkpoint_bytes, is_partial=is_partial, draft=draft)
 
 
 def settled_on(
@@ -334,9 +352,17 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"unknown: {missing}"),) * how.ranks.pipeline
     source = f"from the model's config.json ({model.source})" if model.source else "from the model's config.json"
+    source = f"from {model.source}" if model.is_downloaded else source
     terms = []
-    for stage in loaded:
-        sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))
+    unlisted = model.unlisted if how.quantization is None else 0
+    if unlisted:
+        than = "more" if unlisted > 0 else "less"
+        source += f"; the headers of the layers have {_gib(abs(unlisted))} {than} than it describes, which is included"
+    for stage, layers in zip(loaded, stages(model.shape.layers, how.ranks, how.release), strict=True):
+        change = unlisted * layers // (model.shape.layers * how.ranks.tensor) - how.offloaded
+        spread = abs(unlisted) // 8
+        low, high = stage.low - spread, stage.high + spread
+        sides = Band(*(max(0, side + change) for side in (low, stage.expected, high)))
         terms.append(Term("weights", sides, "; ".join((source, *stage.reasons))))
     return tuple(terms)
 

@@ -8,15 +8,16 @@ dtype, shape and offsets of each tensor (https://github.com/huggingface/safetens
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from vllm_runbooks.core.errors import InputError
 
-_MAX_HEADER = 100_000_000
+MAX_HEADER = 100_000_000
 """Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 _MAX_INDEX = 100_000_000
 
 
@@ -37,10 +38,31 @@ def tensor_bytes(folder: Path) -> int | None:
         if isinstance(total, float) and total.is_integer():
             total = int(total)  # as some tools write it
         if total is not None and not _is_size(total):
-            raise _no_index(folder / _INDEX)
+            raise _no_index(folder / INDEX)
         return total or None
     files = sorted(folder.glob("*.safetensors"))
     return sum(map(_header_bytes, files)) if files else None
+
+
+def shards(folder: Path) -> list[str]:
+    """Names of the weight files in a checkpoint's index; empty without an index.
+
+    Raises:
+        InputError: The index is damaged.
+    """
+    return sorted(set((_index(folder) or {}).get("weight_map", {}).values()))
+
+
+def has_headers(folder: Path) -> bool:
+    """Whether a folder has the header of every weight file.
+
+    Raises:
+        InputError: The index is damaged.
+    """
+    if (folder / INDEX).exists():
+        names = shards(folder)
+        return bool(names) and all((folder / name).is_file() for name in names)
+    return any(folder.glob("*.safetensors"))
 
 
 def _is_size(value: object) -> bool:
@@ -52,7 +74,7 @@ def _no_index(path: Path) -> InputError:
 
 
 def _index(folder: Path) -> dict[str, Any] | None:
-    path = folder / _INDEX
+    path = folder / INDEX
     try:
         with path.open("rb") as stream:
             text = stream.read(_MAX_INDEX)
@@ -100,7 +122,7 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
     entries = {}
-    for name, (begin, last) in _header(path).items():
+    for name, (begin, last, _) in _header(path).items():
         dtype, shape = header[name].get("dtype"), header[name].get("shape")
         if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
             raise InputError(f"{path}: its header is damaged; download the file again")
@@ -109,27 +131,82 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
 
 
 def _header_bytes(path: Path) -> int:
-    return sum(end - begin for begin, end in _header(path).values())
+    return sum(place.size for place in _header(path).values())
 
 
-def _header(path: Path) -> dict[str, tuple[int, int]]:
-    damaged = InputError(f"{path}: its header is damaged; download the file again")
+_LAYER = re.compile(
+    r"(?:(?:model|language_model|text_model|llm|thinker|transformer|backbone)\.)*(?:layers|h|blocks)\.(\d{1,5})\."
+)
+"""Names of the text model's tensors; those of encoders begin with the name of their tower."""
+_FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_SCALE = "scale"
+"""Part of the names of tensors that vLLM does not convert to the model's dtype."""
+_LEFT_OUT = (".attn.bias", ".attention.bias", ".masked_bias", ".inv_freq", "zeros", "zero_point", "g_idx")
+"""Ends of the names of tensors that some files have whether vLLM loads them or not."""
+
+
+def layer_bytes(folder: Path) -> dict[int, int]:
+    """Bytes of each layer of the text model, without zero points; empty without all headers.
+
+    Unquantized weights count as 16-bit values.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    if not has_headers(folder):
+        return {}
+    layers: dict[int, int] = {}
+    for file in shards(folder) or sorted(path.name for path in folder.glob("*.safetensors")):
+        for name, place in _header(folder / file).items():
+            if (match := _LAYER.match(name)) is None or name.endswith(_LEFT_OUT):
+                continue
+            is_converted = place.dtype in _FLOATS and _SCALE not in name
+            size = place.size // _FLOATS[place.dtype] * 2 if is_converted else place.size
+            layers[int(match[1])] = layers.get(int(match[1]), 0) + size
+    return layers
+
+
+class TensorPlace(NamedTuple):
+    """A tensor in a safetensors file."""
+
+    begin: int
+    end: int
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.begin
+
+
+def _header(path: Path) -> dict[str, TensorPlace]:
     with path.open("rb") as stream:
-        start = stream.read(8)
-        if len(start) < 8:
-            raise damaged
-        (length,) = struct.unpack("<Q", start)
-        if length > _MAX_HEADER:
-            raise damaged
-        try:
-            header = json.loads(stream.read(length))
-            places = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
-            ends = {name: (begin, end) for name, (begin, end) in places.items()}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise damaged from None
-    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
+        return places(stream, str(path))
+
+
+def places(stream: BinaryIO, name: str) -> dict[str, TensorPlace]:
+    """Offsets and dtype of each tensor in a safetensors file, from its header.
+
+    Raises:
+        InputError: The header is damaged; `name` is the file.
+    """
+    damaged = InputError(f"{name}: its header is damaged; download the file again")
+    start = stream.read(8)
+    if len(start) < 8:
         raise damaged
-    return ends
+    (length,) = struct.unpack("<Q", start)
+    if length > MAX_HEADER:
+        raise damaged
+    try:
+        header = json.loads(stream.read(length))
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        offsets = {name: entry["data_offsets"] for name, entry in entries.items()}
+        made = {name: TensorPlace(begin, end, str(entries[name]["dtype"])) for name, (begin, end) in offsets.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise damaged from None
+    if not all(_is_size(place.begin) and _is_size(place.end) and place.size >= 0 for place in made.values()):
+        raise damaged
+    return made
 
 
 _LFS = b"version https://git-lfs"
@@ -257,4 +334,4 @@ def _end_of(path: Path) -> int | None:
     if head.startswith(_LFS):
         return None
     length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
-    return 8 + length + max((end for _, end in _header(path).values()), default=0)
+    return 8 + length + max((place.end for place in _header(path).values()), default=0)

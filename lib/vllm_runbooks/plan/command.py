@@ -19,6 +19,7 @@ from vllm_runbooks.plan.records import Find, Layouts, Plan
 if TYPE_CHECKING:
     from vllm_runbooks.core.records import PlanComparison
     from vllm_runbooks.core.views.summary import Summary
+    from vllm_runbooks.plan.requests import PlanningRequest
 
 
 class _PlanCommand(click.Command):
@@ -76,6 +77,7 @@ class _PlanCommand(click.Command):
     help="Correct the plan with a file written by --from-log … -o.",
 )
 @click.option("--no-calibration", is_flag=True, help="Plan without corrections from measured launches.")
+@click.option("--offline", is_flag=True, help="Use only the catalog's models: no Hub, and no cache of it.")
 @click.option(
     "--deploy",
     type=given.FOLDER,
@@ -109,6 +111,7 @@ def plan(
     start: int | None,
     calibration: Path | None,
     no_calibration: bool,
+    offline: bool,
     deploy: Path | None,
     port: int | None,
     retry_posts: bool,
@@ -118,21 +121,21 @@ def plan(
 ) -> int:
     """Plan whether and how a model fits your GPUs, before you launch it.
 
-    MODEL is a name in the catalog or a folder with config.json; engine options are those of vllm serve. Without --tp,
-    --pp or --dp all parallel layouts are ranked. If the model does not fit, the cheapest changes that make it fit are
-    listed.
+    MODEL is a name in the catalog, a name on the Hugging Face Hub or a folder with config.json; engine options are
+    those of vllm serve. Without --tp, --pp or --dp all parallel layouts are ranked. If the model does not fit, the
+    cheapest changes that make it fit are listed.
 
     Exit status: 0 it fits, 1 it does not or may not, 2 it cannot be planned.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.plan import planner
+    from vllm_runbooks.plan.hub import HubAccess
     from vllm_runbooks.plan.render import summaries
-    from vllm_runbooks.reading.deployment import fleet
 
     if deploy is None and (port is not None or retry_posts):
         raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} requires --deploy DIR.")
     if from_log is not None:
-        others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, deploy)
+        others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, offline, deploy)
         if any(others):
             raise click.UsageError(
                 "--from-log plans the launch in the log; it accepts only --gpus, --vllm, --start and -o."
@@ -150,7 +153,7 @@ def plan(
         raise click.UsageError("give either --calibration or --no-calibration.")
     if out is not None:
         raise click.UsageError("-o writes corrections from a log; it needs --from-log.")
-    with _own_options_told(arguments):
+    with _own_options_told(arguments), terminal.waiting(f"reading {model}"):
         request = planner.request(
             model,
             gpus,
@@ -162,6 +165,7 @@ def plan(
             environment=dict(_variable(member) for member in environment),
             calibration=calibration,
             is_calibrated=not no_calibration,
+            access=HubAccess.NONE if offline else HubAccess.NETWORK,
         )
     answer: Plan | Layouts
     with terminal.waiting(f"planning {model} on {gpus}"):
@@ -169,12 +173,8 @@ def plan(
             answer = planner.find(request, what)
         else:
             answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
-    if deploy is not None and answer.fits is False:
-        output.say(f"no files written to {deploy}: the model does not fit")
-    elif deploy is not None:
-        first = fleet.FIRST_PORT if port is None else port
-        for path in planner.deploy(request, answer, deploy, first_port=first, retries_posts=retry_posts):
-            output.say(f"wrote {path}")
+    if deploy is not None:
+        _deploy(request, answer, deploy, port=port, retries_posts=retry_posts)
     if form == "json":
         output.write_json(to_json(answer))
     else:
@@ -183,12 +183,29 @@ def plan(
             remedies = planner.remedies(request, answer) if is_searched else ()
         repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
         repeated += ["--calibration", str(calibration)] if calibration is not None else []
-        repeated += ["--no-calibration"] * no_calibration
+        repeated += ["--no-calibration"] * no_calibration + ["--offline"] * offline
         folder = str(deploy) if deploy is not None and answer.fits is not False else ""
-        summary = summaries.summarize(answer, remedies, options=repeated, folder=folder, again=_again(explain=explain))
+        origin = request.model.source if request.model.is_downloaded else None
+        summary = summaries.summarize(
+            answer, remedies, options=repeated, folder=folder, again=_again(explain=explain), origin=origin or ""
+        )
         detailed = summaries.layout_of_first_change(answer, remedies)
         _show(summary, answer if explain else None, detailed)
     return int(answer.fits is not True)
+
+
+def _deploy(
+    request: PlanningRequest, answer: Plan | Layouts, folder: Path, *, port: int | None, retries_posts: bool
+) -> None:
+    from vllm_runbooks.plan import planner
+    from vllm_runbooks.reading.deployment import fleet
+
+    if answer.fits is False:
+        output.say(f"no files written to {folder}: the model does not fit")
+        return
+    first = fleet.FIRST_PORT if port is None else port
+    for path in planner.deploy(request, answer, folder, first_port=first, retries_posts=retries_posts):
+        output.say(f"wrote {path}")
 
 
 def _again(*, explain: bool) -> str:

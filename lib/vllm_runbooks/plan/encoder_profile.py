@@ -162,6 +162,10 @@ _FIXED = ("gemma3", "llama4")
 """Families whose tower only reads images of one size."""
 
 
+PROCESSOR_FILES = ("preprocessor_config", "video_preprocessor_config", "processor_config")
+"""Fields that a model's configuration gets from the files of these names."""
+
+
 class _Processor(NamedTuple):
     """Pixels of the smallest and largest image, and of the largest video (all frames, or one)."""
 
@@ -721,10 +725,40 @@ def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
     return min(budget // tokens, ask.sequences * prompt)
 
 
+def _processor(family: str, config: Mapping[str, Any]) -> _Processor | None:
+    """Pixels in the files next to the model's config.json; without them those of the family."""
+    usual = _PROCESSORS.get(family)
+    files = config.get(PROCESSOR_FILES[-1])
+    both: Mapping[str, Any] = files if isinstance(files, Mapping) else {}
+    image = config.get(PROCESSOR_FILES[0]) or both.get("image_processor")
+    video = config.get(PROCESSOR_FILES[1]) or both.get("video_processor")
+    if usual is None or not (isinstance(image, Mapping) or isinstance(video, Mapping)):
+        return usual
+    images, videos = _limits(image), _limits(video)
+    if usual[:2] == usual[2:4]:  # older files have one for both
+        videos = videos[0] or images[0], videos[1] or images[1]
+    return _Processor(
+        images[0] or usual.shortest,
+        images[1] or usual.longest,
+        videos[0] or usual.video_shortest,
+        videos[1] or usual.video_longest,
+        "the model's own preprocessor files",
+    )
+
+
+def _limits(fields: Any) -> tuple[int | None, int | None]:
+    if not isinstance(fields, Mapping):
+        return None, None
+    size = fields.get("size")
+    edges: Mapping[str, Any] = size if isinstance(size, Mapping) else {}
+    names = (("min_pixels", "shortest_edge"), ("max_pixels", "longest_edge"))
+    shortest, longest = (_pixels(fields, edges, name, edge) for name, edge in names)
+    return shortest, longest
+
+
 @lru_cache(maxsize=1024)
-def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
+def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderProfile | Unprofiled:
     family = _FAMILIES[sizes.family]
-    processor = _PROCESSORS.get(sizes.family)
     items = dict(family.items(sizes, ask, processor))
     if not items:
         return Unprofiled("all modalities are limited to 0 items", is_known=True)
@@ -828,4 +862,4 @@ def profile(
     ask = _ask(settings, family.videos)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
-    return _profile(sizes, ask)
+    return _profile(sizes, ask, _processor(sizes.family, config))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,13 @@ from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import hub, start_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan import start_files
 from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
-from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
+from vllm_runbooks.plan.checkpoints import layer_bytes, tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.remedies import PlanRemedy
@@ -32,8 +34,15 @@ from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
 
 
-def model(name: str) -> PlannedModel:
-    """Model by its catalog name, or by the folder with its config.json.
+def model(
+    name: str, options: Mapping[str, Any] | None = None, *, access: hub.HubAccess = hub.HubAccess.CACHE
+) -> PlannedModel:
+    """Model by the folder with its config.json, or by its name in the catalog or on the Hub.
+
+    Args:
+        name: The folder or name.
+        options: Options of the launch; `revision` and `download_dir` matter.
+        access: Where to read a model that the catalog does not have, or not completely.
 
     Raises:
         InputError: The model or folder does not exist, or its configuration cannot be read.
@@ -41,7 +50,30 @@ def model(name: str) -> PlannedModel:
     folder = _folder(name)
     if folder is not None:
         return _local(folder)
-    return plan_reading.model_in_catalog(name, catalog.specs())
+    return _named(name, options or {}, access) or plan_reading.model_in_catalog(name, catalog.specs())
+
+
+def cached_model(name: str, revision: str | None = None) -> PlannedModel | None:
+    """Model of the Hub in a cache of this host; None if no cache has a readable one."""
+    with suppress(InputError):
+        files = hub.find(name, hub.HubAccess.CACHE, revision=revision)
+        return None if files is None else _local(files.folder, name, files.source)
+    return None
+
+
+def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
+    known = subject_in_catalog(name, catalog.specs())
+    revision, folder = (str(options[dest]) if options.get(dest) else None for dest in ("revision", "download_dir"))
+    if known is not None and not known.is_partial and revision in (None, "main"):
+        return known
+    try:
+        files = hub.find(known.name if known else name, access, revision=revision, download_dir=folder)
+        return known if files is None else _local(files.folder, known.name if known else name, files.source)
+    except InputError as error:
+        if known is None:
+            is_unknown = "unknown model" in str(error)
+            raise InputError(str(error) + plan_reading.near(name, catalog.specs()) * is_unknown) from None
+        return known
 
 
 def is_folder(name: str) -> bool:
@@ -60,15 +92,22 @@ def _folder(name: str) -> Path | None:
     return path.parent if path.name == "config.json" else None
 
 
-def _draft(name: str) -> DraftModel | None:
-    folder = _folder(name)
-    if folder is not None:
-        subject = _local(folder)
-        return draft(name, subject.config, source=subject.source, tensors=tensor_names(folder))
-    return draft_in_catalog(name, catalog.specs())
+def _draft(name: str, access: hub.HubAccess) -> DraftModel | None:
+    folder, source = _folder(name), None
+    if folder is None:
+        known = draft_in_catalog(name, catalog.specs())
+        files = None
+        if known is None:
+            with suppress(InputError):  # without the draft model, its memory is unknown
+                files = hub.find(name, access)
+        if files is None:
+            return known
+        folder, source = files.folder, files.source
+    subject = _local(folder, name, source)
+    return draft(name, subject.config, source=subject.source, tensors=tensor_names(folder))
 
 
-def _local(folder: Path) -> PlannedModel:
+def _local(folder: Path, name: str | None = None, source: str | None = None) -> PlannedModel:
     path = folder / "config.json"
     try:
         if path.exists() and not path.is_file():
@@ -77,7 +116,22 @@ def _local(folder: Path) -> PlannedModel:
             text = stream.read(plan_reading.MAX_CONFIG + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
-    return plan_reading.told_model(str(folder), text, source=str(path), checkpoint_bytes=tensor_bytes(folder))
+    made = plan_reading.told_model(
+        name or str(folder),
+        text,
+        source=str(path),
+        checkpoint_bytes=tensor_bytes(folder),
+        others={name: content for name in plan_reading.OTHER_FILES if (content := _content(folder / f"{name}.json"))},
+    )
+    made = replace(made, layer_bytes=layer_bytes(folder))
+    return made if source is None else replace(made, source=source, is_downloaded=True)
+
+
+def _content(path: Path) -> Any:
+    """Content of a JSON file; None if there is none that can be read."""
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as stream:
+        return json.loads(stream.read(plan_reading.MAX_CONFIG))
+    return None
 
 
 def request(
@@ -94,6 +148,7 @@ def request(
     calibration: str | Path | None = None,
     is_calibrated: bool = True,
     cards: Callable[[str], tuple[HostGpu, ...]] = host_loading.cards,
+    access: hub.HubAccess | str = hub.HubAccess.CACHE,
 ) -> plan_requests.PlanningRequest:
     """Read and check a request.
 
@@ -110,14 +165,24 @@ def request(
         calibration: A file with measurements of the user's own launches.
         is_calibrated: Whether measurements of earlier launches correct the plan.
         cards: Function that reads the named GPUs.
+        access: Where to read models that the catalog does not have: "network" (the Hub), "cache" (this host's
+            caches of it) or "none".
 
     Raises:
         InputError: A name is unknown, or the release rejects an option.
     """
     from vllm_runbooks.plan.calibration import load
 
+    if access not in tuple(hub.HubAccess):
+        raise InputError(f"access: {access!r} is unknown; use {', '.join(hub.HubAccess)}")
+    where = hub.HubAccess(access)
     return plan_reading.read(
-        plan_reading.PlanSources(model, _draft, cards, knowledge.knowledge),
+        plan_reading.PlanSources(
+            lambda model_name, settled: model(model_name, settled, access=where),
+            lambda draft_name: _draft(draft_name, where),
+            cards,
+            knowledge.knowledge,
+        ),
         name,
         gpus,
         vllm=vllm,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
@@ -15,6 +16,7 @@ from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
 from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
+from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
 from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
@@ -33,10 +35,17 @@ MAX_CONFIG = 8_000_000
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
+QUANTIZATION_FILE = "hf_quant_config"
+"""ModelOpt's own file, which vLLM reads if config.json has no quantization."""
+OTHER_FILES = (QUANTIZATION_FILE, *PROCESSOR_FILES)
+"""Files next to config.json that plans read."""
+
+
 class PlanSources(NamedTuple):
     """Sources for the names in a request; each raises InputError for an unknown name."""
 
-    model: Callable[[str], PlannedModel]
+    model: Callable[[str, Mapping[str, Any]], PlannedModel]
+    """Loads a model by its name and the launch's options."""
     draft: Callable[[str], DraftModel | None]
     """Loads a draft model; None if its configuration is not available."""
     cards: Callable[[str], tuple[HostGpu, ...]]
@@ -45,27 +54,47 @@ class PlanSources(NamedTuple):
 
 
 def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
-    """Model by its catalog name.
+    """Model by its catalog name, or by the beginning of one without organization.
 
     Raises:
-        InputError: No model has this name.
+        InputError: No model has this name, or several begin with it.
     """
     model = subject_in_catalog(name, specs)
+    longer = specs.models_like(name) if model is None else []
+    if len(longer) > 1:
+        more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
+        raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
+    model = subject_in_catalog(longer[0], specs) if longer else model
     if model is None:
-        raise InputError(f"{name}: unknown model{_near(name, specs)}; give a folder with its config.json")
+        raise InputError(f"{name}: unknown model{near(name, specs)}; give a folder with its config.json")
     return model
 
 
-def _near(name: str, specs: Specs) -> str:
+_LISTED = 4
+
+
+def near(name: str, specs: Specs) -> str:
+    """Catalog names like an unknown one, in parentheses; empty if there are none."""
     from difflib import get_close_matches
 
-    lasts = {name_known.rpartition("/")[2].casefold(): name_known for name_known in specs.texts}
-    near = get_close_matches(name.rpartition("/")[2].casefold(), list(lasts), n=3, cutoff=0.6)
-    return f" (near: {', '.join(lasts[name_known] for name_known in near)})" if near else ""
+    last = name.rpartition("/")[2]
+    lasts = {known.rpartition("/")[2].casefold(): known for known in specs.texts}
+    alike = (lasts[match] for match in get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6))
+    names = list(dict.fromkeys((*specs.models_like(last), *alike)))[:3]
+    return f" (near: {', '.join(names)})" if names else ""
 
 
-def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None) -> PlannedModel:
+def told_model(
+    name: str,
+    text: str | bytes,
+    *,
+    source: str,
+    checkpoint_bytes: int | None = None,
+    others: Mapping[str, Any] = MappingProxyType({}),
+) -> PlannedModel:
     """Model from the text of its config.json; `source` is its path.
+
+    `others` are the contents of `OTHER_FILES` by name, as far as the model has them.
 
     Raises:
         InputError: The text is too large or not a model configuration.
@@ -83,6 +112,11 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
             raise InputError(f"{source}: {key} is {str(dtype)[:40]}, not a dtype that vLLM supports; correct it")
+    config = {**config, **{file: others[file] for file in PROCESSOR_FILES if file in others}}
+    quantization = others.get(QUANTIZATION_FILE)
+    if "quantization_config" not in config and isinstance(quantization, Mapping):
+        inner = quantization.get("quantization")
+        config["quantization_config"] = {**quantization, **(inner if isinstance(inner, Mapping) else {})}
     return subject(name, config, source=source, checkpoint_bytes=checkpoint_bytes)
 
 
@@ -104,7 +138,6 @@ def read(
         InputError: A value is unknown, or the release rejects an option.
     """
     release = release_of(vllm)
-    model = sources.model(name)
     split = {SIZES[key]: size for key, size in sizes.items() if size is not None}
     wrong = next((f"{key} {size}" for key, size in split.items() if size < 1), None)
     if wrong is not None:
@@ -119,6 +152,7 @@ def read(
     engine_options = {**parsed, **_typed(name, options or {}, release.version, sources.knowledge), **split}
     _check_numbers(engine_options)
     _check_environment(environment or {})
+    model = sources.model(name, engine_options)
     overrides = engine_options.get("hf_overrides")
     return PlanningRequest(
         drafted(actual.overridden(model, engine_options) if overrides else model, engine_options, sources.draft),

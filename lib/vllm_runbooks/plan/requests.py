@@ -19,6 +19,7 @@ from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, b
 from vllm_runbooks.plan.network import Network
 from vllm_runbooks.plan.records import ParallelLayout
 from vllm_runbooks.plan.settings import LaunchSettings
+from vllm_runbooks.plan.terms import GIB
 from vllm_runbooks.plan.weights import Ranks
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
@@ -105,7 +106,9 @@ def check(request: PlanningRequest) -> None:
     shape = request.model.shape
     if not shape.pattern:
         missing = ", ".join(shape.missing) or "its layers"
-        raise InputError(f"{request.model.name}: cannot be planned; unknown: {missing}")
+        size = request.model.checkpoint_bytes
+        weights = f"; its files have {size / GIB:.2f} GiB of weights" if size else ""
+        raise InputError(f"{request.model.name}: cannot be planned; unknown: {missing}{weights}")
     if not request.cards:
         raise InputError("no GPUs given; use --gpus, as in --gpus 8xRTX3090")
 

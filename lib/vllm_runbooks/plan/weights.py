@@ -470,6 +470,28 @@ def checkpoint_bytes(stock: TensorInventory) -> int | None:
     )
 
 
+def layer_bytes(stock: TensorInventory) -> int | None:
+    """Bytes of all layers in the checkpoint's files, counted like those of `checkpoints.layer_bytes`.
+
+    None if unknown, or if vLLM stores the quantized weights in another form than the files.
+    """
+    quantization = stock.shape.quantization
+    if stock.missing or (quantization is not None and quantization.method == "bitsandbytes"):
+        return None
+    return sum(
+        len(variant.layers)
+        * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or 2, bias=tensor.bias))
+        for variant in stock.variants
+        for tensor, form in _without_zeros(variant.tensors)
+        if tensor.in_checkpoint
+    )
+
+
+def _without_zeros(tensors: Stored) -> Iterator[tuple[ModelTensor, Format | None]]:
+    for tensor, form in tensors:
+        yield tensor, None if form is None else replace(form, has_zeros=False, has_order=False)
+
+
 def _slack(blocks: Iterable[int]) -> int:
     """Overhead of PyTorch's allocator for the allocations of a layer.
 

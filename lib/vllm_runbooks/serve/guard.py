@@ -358,7 +358,11 @@ class _Supervisor:
 
 def _model_of(subject: ServedLaunch) -> Model | None:
     with contextlib.suppress(InputError):
-        return planner.model(subject.model) if subject.model is not None and not subject.is_container else None
+        return (
+            planner.model(subject.model, subject.flags)
+            if subject.model is not None and not subject.is_container
+            else None
+        )
     return None
 
 

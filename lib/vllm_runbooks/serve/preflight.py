@@ -13,7 +13,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.room import of_share
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.host import gpu_memory, ports
+from vllm_runbooks.host import gpu_memory, model_cache, ports
 from vllm_runbooks.host.gpu_memory import GpuMemory, Source
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import checkpoints, planned, planner
@@ -169,21 +169,10 @@ def _is_offline(subject: ServedLaunch) -> bool:
 
 
 def _snapshot(name: str, subject: ServedLaunch) -> Path | None:
-    variables = subject.variables
-    home = Path(variables.get("HF_HOME") or Path(variables.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
-    cache = Path(str(subject.flags.get("download_dir") or variables.get("HF_HUB_CACHE") or home / "hub"))
-    try:
-        cache = cache.expanduser()
-    except RuntimeError:  # the user of a container may have no home
-        return None
-    place = cache / f"models--{name.replace('/', '--')}"
-    revision = str(subject.flags.get("revision") or "main")
-    try:
-        commit = (place / "refs" / revision).read_text("utf-8").strip()
-    except (OSError, ValueError):
-        commit = revision
-    folder = place / "snapshots" / commit
-    return folder if folder.is_dir() else None
+    folder, revision = subject.flags.get("download_dir"), subject.flags.get("revision")
+    root = Path(str(folder)) if folder else model_cache.hub_cache(subject.variables)
+    model = model_cache.snapshot(name, str(revision) if revision else None, root)
+    return None if model is None else model.folder
 
 
 def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:

@@ -455,10 +455,10 @@ def plan(
     return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
 
 
-def _model(files: Sequence[File]) -> Callable[[str], PlannedModel]:
+def _model(files: Sequence[File]) -> Callable[[str, Mapping[str, Any]], PlannedModel]:
     if not files:
-        return lambda name: plan_reading.model_in_catalog(name, _known())
-    return lambda name: plan_reading.told_model(name, files[0].raw, source=files[0].name)
+        return lambda name, _: plan_reading.model_in_catalog(name, _known())
+    return lambda name, _: plan_reading.told_model(name, files[0].raw, source=files[0].name)
 
 
 def _words(more: str) -> list[str]:

@@ -72,6 +72,7 @@ def summarize(
     folder: str = "",
     again: str = "",
     is_shortened: bool = False,
+    origin: str = "",
 ) -> Summary:
     """Summarize a plan.
 
@@ -82,6 +83,7 @@ def summarize(
         folder: Folder of the servers' files; empty if they were not written.
         again: The command that shows everything; empty if there is none.
         is_shortened: Whether the plan's context is shorter than the default because the default does not fit.
+        origin: Where the model's files are from; empty for the catalog and local folders.
     """
     plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
     best = plans[0] if plans else None
@@ -93,6 +95,7 @@ def summarize(
     rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
     explained = layout_of_first_change(answer, remedies) or best
     sentences.append(sentence(explained) if explained is not None else rejected)
+    sentences += [f"Planned from {origin}."] if origin else []
     name, fix = _run(best, remedies)
     change = shorter_context(best, remedies)
     context = _context_of(best) if is_shortened else change.context if change is not None else None

@@ -1,0 +1,290 @@
+"""Models on the Hugging Face Hub: configuration files and safetensors headers, never the weights.
+
+`huggingface_hub` applies HF_ENDPOINT, HF_TOKEN and proxies, and sends no token to another host on a redirect. The
+files are stored in this tool's cache in the layout of the Hub's cache, with the headers alone as weight files: a
+snapshot is read like a model's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks.core import extras
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.host import model_cache
+from vllm_runbooks.host.model_cache import CachedModel
+from vllm_runbooks.plan import checkpoints
+from vllm_runbooks.plan.reading import OTHER_FILES
+
+PART = "models on the Hub"
+"""The feature, for the error about its missing dependency."""
+_DEADLINE_S = 60.0
+"""Time for a model's files."""
+_READ_S = 10
+"""Time without any data from the server."""
+_FIRST = 1 << 16
+"""Bytes of the first read of a weights file; most headers are shorter."""
+_MAX_HEADER = 25_000_000
+"""Bytes of a header, as `huggingface_hub` limits them (constants.py, SAFETENSORS_MAX_HEADER_LENGTH)."""
+_MAX_CONFIG = 8_000_000
+_MAX_INDEX = 64 << 20
+_MAX_SHARDS = 2000
+_PARALLEL = 8
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_MODELSCOPE = "VLLM_USE_MODELSCOPE"
+_YES = frozenset({"1", "true", "yes", "on"})
+
+
+class HubAccess(StrEnum):
+    """Sources for a model that the catalog does not have."""
+
+    NETWORK = "network"
+    """This host's caches, then the Hub."""
+    CACHE = "cache"
+    """This host's caches."""
+    NONE = "none"
+
+
+class HubFiles(NamedTuple):
+    """Files of a model of the Hub in a folder."""
+
+    folder: Path
+    source: str
+    """Which files, from where, at which revision."""
+
+
+class _Slow(Exception):  # noqa: N818 - a state, not shown
+    """The time for a model's files is over."""
+
+
+class _UnreachableError(InputError):
+    """The Hub does not answer."""
+
+
+def find(
+    name: str,
+    access: HubAccess,
+    *,
+    revision: str | None = None,
+    download_dir: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> HubFiles | None:
+    """A model's files from this host's caches or the Hub; None if the caches lack it and the Hub is not to be asked.
+
+    A complete model in vLLM's cache is used without network access.
+
+    Raises:
+        InputError: The Hub does not answer or does not have the model, or a file is damaged.
+    """
+    if access is HubAccess.NONE or not model_cache.is_hub_id(name):
+        return None
+    if "/" not in name:
+        access = HubAccess.CACHE
+    if revision is not None and not model_cache.is_revision(revision):
+        raise InputError(f"{revision[:100]}: not a branch, tag or commit")
+    kept = sorted(model_cache.cached(name, revision, download_dir), key=lambda model: not _has_headers(model.folder))
+    if access is HubAccess.CACHE or (kept and not kept[0].is_ours and _has_headers(kept[0].folder)):
+        return _files(kept[0]) if kept else None
+    try:
+        return _files(_fetched(name, revision or model_cache.MAIN, environment), "the Hub")
+    except _UnreachableError:
+        if kept:
+            return _files(kept[0])
+        raise
+
+
+def _has_headers(folder: Path) -> bool:
+    try:
+        return checkpoints.has_headers(folder)
+    except InputError:
+        return False
+
+
+def _files(model: CachedModel, where: str = "this host's cache of the Hub") -> HubFiles:
+    files = "config.json" + " and safetensors headers" * _has_headers(model.folder)
+    return HubFiles(model.folder, f"{files} from {where}, revision {model.commit[:7]}")
+
+
+# ---- the network
+
+
+def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> CachedModel:
+    is_set = {key: environment.get(key, "").casefold() in _YES for key in (*_OFFLINE, _MODELSCOPE)}
+    if is_set[_MODELSCOPE]:
+        raise _UnreachableError(
+            f"{name}: unknown model; {_MODELSCOPE} is set, and models on ModelScope are not supported; "
+            "download the model and give its folder"
+        )
+    offline = next((key for key in _OFFLINE if is_set[key]), None)
+    if offline is not None:
+        raise _UnreachableError(f"{name}: unknown model, and not in this host's cache of the Hub; {offline} is set")
+    if extras.missing(PART):
+        try:
+            extras.require(PART)
+        except InputError as error:
+            raise _UnreachableError(f"{name}: unknown model; {error}") from None
+    return _in_time(lambda until: _download(name, revision, until), name)
+
+
+def _in_time(work: Callable[[float], CachedModel], name: str) -> CachedModel:
+    """The result of work with the client, whose errors become one line; limited in time."""
+    results: list[CachedModel] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work(until))
+        except Exception as error:  # noqa: BLE001 - the client's releases raise those of three HTTP libraries
+            errors.append(error)
+
+    until = time.monotonic() + _DEADLINE_S
+    # A daemon: a server that sends one byte after another must not keep the process from its end.
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(_DEADLINE_S)
+    if results:
+        return results[0]
+    raise _explained(errors[0] if errors else _Slow(), name) from None
+
+
+def _explained(error: Exception, name: str) -> InputError:
+    from huggingface_hub import constants, errors
+
+    hub = _host(constants.ENDPOINT)
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, _Slow):
+        return _UnreachableError(f"{name}: {hub} did not send the model's files in {_DEADLINE_S:g} s; try again")
+    if isinstance(error, errors.GatedRepoError):
+        how = f"accept its license on {hub} and set HF_TOKEN"
+        return InputError(f"{name}: the repository is gated; {how}, or give a folder with its config.json")
+    if isinstance(error, errors.RevisionNotFoundError):
+        return InputError(f"{name}: {hub} does not have this revision; correct --revision")
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return InputError(f"{name}: unknown model: not on {hub}; correct the name, or set HF_TOKEN for a private one")
+    if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, FileNotFoundError):
+        return InputError(f"{name}: a file that {hub} lists is missing; try again")
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        kind = _UnreachableError if status >= 500 or status == 429 else InputError
+        how = "; check HF_TOKEN" if status in (401, 403) else ""
+        return kind(f"{name}: {hub} answered with HTTP {status}{how}")
+    if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
+        return InputError(f"{name}: its files cannot be stored: {error}")
+    how = "try again, or give a folder with its config.json"
+    return _UnreachableError(f"{name}: cannot be read from {hub} ({type(error).__name__}); {how}")
+
+
+def _host(endpoint: str) -> str:
+    """The host of an address, without a password in it."""
+    return re.sub(r"^[a-z]+://(?:[^/@]*@)?", "", endpoint).partition("/")[0]
+
+
+def _download(name: str, revision: str, until: float) -> CachedModel:
+    import huggingface_hub as client
+    from huggingface_hub import constants, utils
+
+    utils.disable_progress_bars()
+    utils.logging.set_verbosity_error()
+    info = client.HfApi().model_info(name, revision=revision, files_metadata=True, timeout=_READ_S)
+    sizes: dict[str, int | None] = {file.rfilename: file.size for file in info.siblings or ()}
+    if not model_cache.is_commit(info.sha):
+        raise InputError(f"{name}: {_host(constants.ENDPOINT)} sent no commit for revision {revision}")
+    commit = str(info.sha)
+    if "config.json" not in sizes:
+        raise InputError(f"{name}: the repository has no config.json; give the model that it was converted from")
+    root = model_cache.our_cache()
+    for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):
+        limit = _MAX_INDEX if file == checkpoints.INDEX else _MAX_CONFIG
+        if (sizes.get(file) or 0) > limit:
+            raise InputError(f"{name}: {file} has {sizes[file]} bytes, more than the {limit} allowed for such a file")
+        if file in sizes:
+            client.hf_hub_download(name, file, revision=commit, cache_dir=root, etag_timeout=_READ_S)
+    folder = model_cache.place(name, root) / "snapshots" / commit
+    missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        for file, header in pool.map(lambda file: (file, _header(name, file, commit, sizes[file], until)), missing):
+            store(folder / file, header)
+    reference = model_cache.place(name, root) / "refs" / revision
+    if revision != commit:
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        store(reference, commit)
+    return CachedModel(folder, commit, is_ours=True)
+
+
+def _weight_files(name: str, folder: Path, sizes: Mapping[str, int | None]) -> list[str]:
+    if checkpoints.INDEX not in sizes:
+        files = [file for file in sizes if file.endswith(".safetensors") and "/" not in file]
+        # The same weights in Mistral's format.
+        return sorted(file for file in files if not file.startswith("consolidated")) or sorted(files)
+    try:
+        files = checkpoints.shards(folder)
+    except InputError:
+        raise InputError(f"{name}: {checkpoints.INDEX} on the Hub is not a safetensors index") from None
+    if len(files) > _MAX_SHARDS:
+        raise InputError(f"{name}: {checkpoints.INDEX} names {len(files)} files, more than {_MAX_SHARDS}")
+    missing = [file for file in files if file not in sizes]
+    if missing:
+        raise InputError(f"{name}: the repository lacks {len(missing)} of the {len(files)} files in its index")
+    return files
+
+
+def _header(name: str, file: str, commit: str, size: int | None, until: float) -> bytes:
+    """The start of a weights file, up to the end of its header."""
+    import huggingface_hub as client
+
+    url = client.hf_hub_url(name, file, revision=commit)
+    start = _read(url, _FIRST, until)
+    length = struct.unpack("<Q", start[:8])[0] if len(start) >= 8 else 0
+    if length > _MAX_HEADER:
+        raise InputError(f"{name}: {file} declares a header of {length} bytes, more than the {_MAX_HEADER} allowed")
+    end = 8 + length
+    header = start[:end] if end <= len(start) else _read(url, end, until)
+    try:
+        # A header that is cut off lacks its end.
+        places = checkpoints.places(io.BytesIO(header if len(header) == end else b""), file)
+    except InputError:
+        raise InputError(f"{name}: the header of {file} on the Hub is damaged or cut off") from None
+    whole = end + max((place.end for place in places.values()), default=0)
+    if size is not None and size != whole:
+        raise InputError(f"{name}: {file} has {size} bytes on the Hub, but its header says {whole}")
+    return header
+
+
+def _read(url: str, length: int, until: float) -> bytes:
+    """The first bytes of a file; a server that ignores ranges is cut off after them."""
+    data = bytearray()
+    for part in _parts(url, length):
+        data += part
+        if time.monotonic() > until:
+            raise _Slow
+        if len(data) >= length:
+            break
+    return bytes(data[:length])
+
+
+def _parts(url: str, length: int) -> Iterator[bytes]:
+    from huggingface_hub import utils
+
+    headers = {**utils.build_hf_headers(), "Range": f"bytes=0-{length - 1}", "Accept-Encoding": "identity"}
+    session: Any = utils.get_session()
+    # Before 1.0 the client uses requests, then httpx.
+    if callable(getattr(session, "stream", None)):
+        opened = session.stream("GET", url, headers=headers, timeout=_READ_S, follow_redirects=True)
+    else:
+        opened = contextlib.closing(session.get(url, headers=headers, timeout=_READ_S, stream=True))
+    with opened as response:
+        response.raise_for_status()
+        yield from response.iter_bytes() if hasattr(response, "iter_bytes") else response.iter_content(_FIRST)

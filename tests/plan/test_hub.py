@@ -1,0 +1,460 @@
+"""Models of the Hub: the real client reads configurations and headers from a stand-in server."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from hub_server import COMMIT, StandInHub, StandInModel, serve_hub
+from vllm_runbooks.catalog import load
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.host import model_cache
+from vllm_runbooks.plan import hub as hub_files
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.drafts import DraftModel
+from vllm_runbooks.plan.hub import HubAccess
+from vllm_runbooks.plan.planned import plan
+
+constants = pytest.importorskip("huggingface_hub.constants")
+
+NAME = "acme/tiny-llama"
+HIDDEN, INNER, LAYERS, VOCABULARY = 256, 512, 2, 1000
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": INNER,
+    "num_hidden_layers": LAYERS, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+    "vocab_size": VOCABULARY, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16", "rope_theta": 10000.0,
+}  # fmt: skip
+_WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "I32": 4, "F8_E4M3": 1}
+Tensors = dict[str, tuple[str, tuple[int, ...]]]
+
+
+def weights(tensors: Tensors) -> bytes:
+    """A safetensors file of zeros."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, (dtype, shape) in tensors.items():
+        size = _WIDTHS[dtype]
+        for side in shape:
+            size *= side
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(end)
+
+
+def tensors_of(index: int) -> Tensors:
+    """Tensors of a layer."""
+    shapes = {
+        "self_attn.q_proj": (256, HIDDEN), "self_attn.k_proj": (128, HIDDEN), "self_attn.v_proj": (128, HIDDEN),
+        "self_attn.o_proj": (HIDDEN, 256), "mlp.gate_proj": (INNER, HIDDEN), "mlp.up_proj": (INNER, HIDDEN),
+        "mlp.down_proj": (HIDDEN, INNER), "input_layernorm": (HIDDEN,), "post_attention_layernorm": (HIDDEN,),
+    }  # fmt: skip
+    return {f"model.layers.{index}.{name}.weight": ("BF16", shape) for name, shape in shapes.items()}
+
+
+ENDS: Tensors = {
+    "model.embed_tokens.weight": ("BF16", (VOCABULARY, HIDDEN)),
+    "lm_head.weight": ("BF16", (VOCABULARY, HIDDEN)),
+    "model.norm.weight": ("BF16", (HIDDEN,)),
+}
+
+
+def model(config: Mapping[str, object] = CONFIG, tensors: Tensors | None = None) -> StandInModel:
+    """A repository with one weights file."""
+    every = {**ENDS, **tensors_of(0), **tensors_of(1)} if tensors is None else tensors
+    return StandInModel({"config.json": json.dumps(config).encode(), "model.safetensors": weights(every)})
+
+
+def sharded() -> StandInModel:
+    """The same model in two files with an index."""
+    shards = {
+        f"model-0000{number}-of-00002.safetensors": part
+        for number, part in enumerate(({**ENDS, **tensors_of(0)}, tensors_of(1)), start=1)
+    }
+    index = {
+        "metadata": {"total_size": 1},
+        "weight_map": {name: file for file, part in shards.items() for name in part},
+    }
+    return StandInModel({
+        "config.json": json.dumps(CONFIG).encode(),
+        "model.safetensors.index.json": json.dumps(index).encode(),
+        **{file: weights(part) for file, part in shards.items()},
+        "consolidated.safetensors": weights({"all": ("BF16", (9999,))}),
+    })  # fmt: skip
+
+
+@pytest.fixture(params=[False, True], ids=["one host", "redirect"])
+def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandInHub]:
+    """A running stand-in, which the client in this process uses; the user's caches are empty."""
+    with serve_hub(has_cdn=request.param) as running:
+        monkeypatch.setattr(constants, "ENDPOINT", running.address)
+        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
+        for module in ("huggingface_hub.constants", "huggingface_hub.file_download"):
+            name = f"{module}.HUGGINGFACE_CO_URL_TEMPLATE"
+            monkeypatch.setattr(name, template, raising=False)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+        monkeypatch.setattr(model_cache, "our_cache", lambda: tmp_path / "ours")
+        yield running
+
+
+one_host = pytest.mark.parametrize("hub", [False], indirect=True)
+
+
+def in_folder(repository: StandInModel, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for name, content in repository.files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def planned_gib(name: str, access: HubAccess = HubAccess.NETWORK) -> float | None:
+    """Planned weights on one GPU."""
+    made = plan(planner.request(name, "L40S", tp=1, vllm="0.33.0", access=access))
+    return next(term.expected_gib for term in made.per_gpu[0].terms if term.name == "weights")
+
+
+@pytest.mark.parametrize("repository", [model, sharded])
+def test_a_model_of_the_hub_equals_its_folder(hub: StandInHub, tmp_path: Path, repository: object) -> None:
+    """Headers give the bytes of the complete files, and no weights are read."""
+    made = hub.models[NAME] = repository()  # type: ignore[operator]
+    found = planner.model(NAME, access=HubAccess.NETWORK)
+    local = planner.model(str(in_folder(made, tmp_path / "local")))
+
+    if repository is model:
+        assert (
+            found.checkpoint_bytes
+            == local.checkpoint_bytes
+            == sum(map(_size, ({**ENDS, **tensors_of(0)}, tensors_of(1))))
+        )
+    assert found.config == local.config
+    assert found.name == NAME
+    assert found.source == "config.json and safetensors headers from the Hub, revision 0123456"
+    assert planned_gib(NAME) == planned_gib(str(tmp_path / "local"))
+    assert hub.sent <= 3 * (1 << 16)
+
+
+def _size(tensors: Tensors) -> int:
+    file = weights(tensors)
+    return len(file) - 8 - int.from_bytes(file[:8], "little")
+
+
+def test_a_token_stays_with_the_hub(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other host of the weight files gets none, and no file of the cache has it."""
+    monkeypatch.setenv("HF_TOKEN", "hf_secretsecret")
+    hub.models[NAME] = model()
+    hub.models[NAME].is_gated = True
+    planner.model(NAME, access=HubAccess.NETWORK)
+
+    by_host = {
+        is_cdn: {token for _, _, path, token in hub.requests if path.startswith("/cdn") is is_cdn}
+        for is_cdn in (True, False)
+    }
+    assert "Bearer hf_secretsecret" in by_host[False]
+    assert by_host[True] <= {None}
+    assert all(b"hf_secret" not in path.read_bytes() for path in model_cache.our_cache().rglob("*") if path.is_file())
+
+
+def _refused(**more: object) -> str:
+    with pytest.raises(InputError) as refused:
+        planner.model(NAME, access=HubAccess.NETWORK, **more)  # type: ignore[arg-type]
+    line = str(refused.value)
+    assert "\n" not in line
+    assert len(line) < 300
+    return line
+
+
+@one_host
+def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
+    """The line has the reason and what to do."""
+    assert "unknown model: not on 127.0.0.1" in _refused()
+    hub.models[NAME] = model()
+    hub.models[NAME].is_gated = True
+    assert "the repository is gated; accept its license on 127.0.0.1" in _refused()
+    assert "does not have this revision; correct --revision" in _refused(options={"revision": "v9"})
+    assert "not a branch, tag or commit" in _refused(options={"revision": "../../etc"})
+    hub.models[NAME] = StandInModel({"model.gguf": b"GGUF"})
+    assert "the repository has no config.json" in _refused()
+    hub.status = 500
+    assert "cannot be read from" in (line := _refused()) or "HTTP 500" in line
+
+
+@one_host
+def test_a_near_name_is_suggested(hub: StandInHub) -> None:
+    """A name that neither the Hub nor the catalog has."""
+    with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model.*near: Qwen/Qwen3-8B"):
+        planner.model("Qwen/Qwen3-8BB", access=HubAccess.NETWORK)
+    assert hub.requests
+
+
+@one_host
+def test_a_revision_is_read(hub: StandInHub) -> None:
+    """`--revision` names a branch, and each revision keeps its own files."""
+    hub.models[NAME] = model()
+    hub.models[NAME].revisions["wide"] = "f" * 40
+    found = planner.model(NAME, {"revision": "wide"}, access=HubAccess.NETWORK)
+    assert found.source is not None
+    assert found.source.endswith("revision fffffff")
+    assert planner.cached_model(NAME, "wide") is not None
+    assert planner.cached_model(NAME) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "line"),
+    [
+        ("model.safetensors", b"\x00\x00\x00\x00\x00\x01\x00\x00{}", "declares a header of 1099511627776 bytes"),
+        ("model.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}", "on the Hub is damaged or cut off"),
+        ("model.safetensors", b"", "header of model.safetensors on the Hub is damaged"),
+        ("model.safetensors", weights({"a": ("F32", (4, 4))})[:-1], "bytes on the Hub, but its header says"),
+        ("model.safetensors.index.json", b"[]", "is not a safetensors index"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": "../../x"}}', "is not a safetensors index"),
+        ("model.safetensors.index.json", b'{"weight_map": {"a": "b.safetensors"}}', "lacks 1 of the 1 files"),
+        (
+            "model.safetensors.index.json",
+            json.dumps({"weight_map": {str(number): f"{number}.safetensors" for number in range(2001)}}).encode(),
+            "names 2001 files, more than 2000",
+        ),
+        ("config.json", b"[1]", "contains no JSON object"),
+    ],
+)  # fmt: skip
+@one_host
+def test_a_hostile_file_is_one_line(hub: StandInHub, file: str, content: bytes, line: str) -> None:
+    """A damaged, huge or incomplete header or index."""
+    hub.models[NAME] = model()
+    hub.models[NAME].files[file] = content
+    assert line in _refused()
+
+
+@one_host
+def test_a_huge_index_is_not_downloaded(hub: StandInHub) -> None:
+    """The size that the Hub lists decides."""
+    hub.models[NAME] = sharded()
+    hub.models[NAME].sizes["model.safetensors.index.json"] = 1 << 30
+    assert "has 1073741824 bytes, more than the 67108864 allowed" in _refused()
+
+
+@one_host
+def test_a_long_header_is_read_whole(hub: StandInHub) -> None:
+    """Also from a server that ignores ranges, of whose file no more than the header is read."""
+    tensors: Tensors = {f"model.layers.0.mlp.experts.{index}.up_proj.weight": ("BF16", (1,)) for index in range(2000)}
+    hub.models[NAME] = model(tensors={**tensors, "big": ("BF16", (1 << 23,))})
+    hub.ignores_ranges = True
+    assert planner.model(NAME, access=HubAccess.NETWORK).checkpoint_bytes == 2 * (2000 + (1 << 23))
+    assert hub.sent < 1 << 23
+
+
+@one_host
+def test_a_slow_or_cut_off_server_is_one_line(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that sends byte after byte."""
+    hub.models[NAME] = model()
+    monkeypatch.setattr(hub_files, "_DEADLINE_S", 1.5)
+    hub.cuts = "model.safetensors"
+    assert "cannot be read from 127.0.0.1" in _refused()
+    hub.cuts, hub.drips = "", True
+    begin = time.monotonic()
+    assert "did not send the model's files in 1.5 s" in _refused()
+    assert time.monotonic() - begin < 5
+    hub.drips, hub.delay_s = False, 30
+    assert "did not send the model's files in 1.5 s" in _refused()
+    hub.delay_s = 0
+    assert planner.model(NAME, access=HubAccess.NETWORK).checkpoint_bytes
+
+
+@one_host
+def test_the_cache_is_read_first(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A complete copy of vLLM's needs no network; a plan's headers serve when the Hub does not answer."""
+    cache = model_cache.hub_cache()
+    assert cache is not None
+    place = model_cache.place(NAME, cache)
+    in_folder(model(), place / "snapshots" / COMMIT)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(COMMIT)
+    found = planner.model(NAME, access=HubAccess.NETWORK)
+    assert found.source == "config.json and safetensors headers from this host's cache of the Hub, revision 0123456"
+    assert hub.requests == []
+
+    (place / "snapshots" / COMMIT / "model.safetensors").unlink()
+    hub.status = 503
+    monkeypatch.setattr(hub_files, "_DEADLINE_S", 1)
+    assert planner.model(NAME, access=HubAccess.NETWORK).source == (
+        "config.json from this host's cache of the Hub, revision 0123456"
+    )
+    hub.status, hub.models[NAME] = 0, model()
+    monkeypatch.setattr(hub_files, "_DEADLINE_S", 60)
+    size = planner.model(NAME, access=HubAccess.NETWORK).checkpoint_bytes
+    hub.requests.clear()
+    cached = planner.cached_model(NAME)
+    assert cached is not None
+    assert cached.checkpoint_bytes == size
+    assert hub.requests == []
+
+
+@one_host
+def test_offline_the_hub_is_not_asked(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--offline` also ignores caches; each refusal names the reason."""
+    hub.models[NAME] = model()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "not in this host's cache of the Hub; HF_HUB_OFFLINE is set" in _refused()
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
+    assert "models on ModelScope are not supported" in _refused()
+    monkeypatch.delenv("VLLM_USE_MODELSCOPE")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "huggingface_hub", None)
+        patch.setattr("vllm_runbooks.core.extras.find_spec", lambda _: None)
+        assert "run: pip install 'vllm-runbooks[hub]'" in _refused()
+    assert [path for _, _, path, _ in hub.requests if "models" in path] == []
+    planner.model(NAME, access=HubAccess.NETWORK)
+    with pytest.raises(InputError, match="unknown model"):
+        planner.model(NAME, access=HubAccess.NONE)
+
+
+@one_host
+def test_python_reads_the_hub_on_request(hub: StandInHub) -> None:
+    """By default a plan in Python reads only the catalog and the caches."""
+    hub.models[NAME] = model()
+    with pytest.raises(InputError, match="unknown model"):
+        planner.plan_model(NAME, "L40S", tp=1)
+    assert hub.requests == []
+    with pytest.raises(InputError, match="'web' is unknown; use network, cache, none"):
+        planner.plan_model(NAME, "L40S", tp=1, access="web")
+    assert planner.plan_model(NAME, "L40S", tp=1, access="network").fits
+
+
+@one_host
+def test_a_separate_quantization_file_counts(hub: StandInHub) -> None:
+    """ModelOpt's own file is read if config.json has no quantization."""
+    hub.models[NAME] = model()
+    quantization = {
+        "quant_algo": "NVFP4",
+        "group_size": 16,
+        "kv_cache_quant_algo": "FP8",
+        "exclude_modules": ["lm_head"],
+    }
+    told = {"producer": {"name": "modelopt", "version": "0.29"}, "quantization": quantization}
+    hub.models[NAME].files["hf_quant_config.json"] = json.dumps(told).encode()
+    found = planner.model(NAME, access=HubAccess.NETWORK).shape.quantization
+    assert found is not None
+    assert (found.method, found.kv_cache, found.formats[0][1].bits) == ("modelopt", "fp8", 4)
+
+
+@one_host
+def test_the_command_uses_the_environment(hub: StandInHub) -> None:
+    """`HF_ENDPOINT` and `HF_TOKEN` are the client's; the text names the source, and no output the token."""
+    hub.models[NAME] = sharded()
+    hub.models[NAME].is_gated = True
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment = {**variables, "HF_ENDPOINT": hub.address, "HF_TOKEN": "hf_secretsecret"}
+    command = [sys.executable, "-m", "vllm_runbooks", "plan", NAME, "--gpus", "L40S", "--explain"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    text = " ".join(ran.stdout.split())
+    assert "Planned from config.json and safetensors headers from the Hub, revision 0123456." in text
+    assert "hf_secret" not in ran.stdout + ran.stderr
+    assert ran.stderr == ""
+
+
+def test_the_headers_decide_what_is_quantized(hub: StandInHub) -> None:
+    """A module that the configuration does not exempt, but the files have unquantized, counts with its size."""
+    scheme = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+    config = {**CONFIG, "quantization_config": scheme}
+    layers: Tensors = {}
+    for name, (_, shape) in {**tensors_of(0), **tensors_of(1)}.items():
+        is_linear = len(shape) == 2
+        layers[name] = ("F8_E4M3" if is_linear else "F32", shape)
+        if is_linear:
+            layers[f"{name}_scale_inv"] = ("F32", (shape[0] // 128, shape[1] // 128))
+    unused: Tensors = {
+        f"model.layers.{name}": ("F32", (999, 999)) for name in ("2.mtp.weight", "0.self_attn.attn.bias")
+    }
+    hub.models[NAME] = model(config, {**ENDS, **layers, **unused})
+    listed = planner.model(NAME, access=HubAccess.NETWORK)
+    assert listed.unlisted == 0
+
+    plain = {name: ("BF16", shape) for name, (_, shape) in layers.items() if "mlp" in name and not name.endswith("inv")}
+    hub.models["acme/mixed"] = model(config, {**ENDS, **layers, **plain})
+    mixed = planner.model("acme/mixed", access=HubAccess.NETWORK)
+    assert mixed.unlisted == LAYERS * 3 * HIDDEN * INNER
+    made, base = (planned_gib(name) for name in ("acme/mixed", NAME))
+    assert made is not None
+    assert base is not None
+    assert made - base == pytest.approx(mixed.unlisted / 2**30)
+
+
+@one_host
+def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> None:
+    """The Hub has the whole configuration; without an answer the catalog's part is used."""
+    known = next(file.id for file in load.specs().files if file.is_partial)
+    part = planner.model(known, access=HubAccess.NETWORK)
+    assert part.is_partial
+    assert hub.requests
+    hub.models[known] = model()
+    whole = planner.model(known, access=HubAccess.NETWORK)
+    assert (whole.name, whole.is_partial, whole.is_downloaded) == (known, False, True)
+
+    complete = next(file.id for file in load.specs().files if not file.is_partial)
+    hub.requests.clear()
+    assert not planner.model(complete, access=HubAccess.NETWORK).is_downloaded
+    assert hub.requests == []
+
+
+@one_host
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+def test_zero_points_are_not_a_difference(hub: StandInHub, method: str) -> None:
+    """GPTQ's files have them, and the order of the channels, whether they are used or not."""
+    scheme = {"quant_method": method, "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
+    layers: Tensors = {}
+    for name, (dtype, shape) in {**tensors_of(0), **tensors_of(1)}.items():
+        module = name.removesuffix(".weight")
+        if len(shape) == 1:
+            layers[name] = (dtype, shape)
+            continue
+        rows, columns = shape
+        layers[f"{module}.qweight"] = ("I32", (columns // 8, rows))
+        layers[f"{module}.qzeros"] = ("I32", (columns // 32, rows // 8))
+        layers[f"{module}.scales"] = ("F16", (columns // 32, rows))
+        layers[f"{module}.g_idx"] = ("I32", (columns,))
+    hub.models[NAME] = model({**CONFIG, "quantization_config": scheme}, {**ENDS, **layers})
+    found = planner.model(NAME, access=HubAccess.NETWORK)
+    assert found.shape.quantization is not None
+    assert sum(found.layer_bytes.values()) > 0
+    assert found.unlisted == 0
+
+
+@one_host
+def test_an_unknown_architecture_is_named(hub: StandInHub) -> None:
+    """With the size of the weights, which the headers have."""
+    hub.models[NAME] = model({**CONFIG, "model_type": "new", "architectures": ["NewForCausalLM"]})
+    with pytest.raises(InputError, match=r"unknown: architecture NewForCausalLM; its files have 0\.00 GiB of weights"):
+        planner.plan_model(NAME, "L40S", tp=1, access="network")
+
+
+@one_host
+def test_a_draft_model_of_the_hub_is_planned(hub: StandInHub) -> None:
+    """Its tensors' names are those of its headers; a draft model that the Hub lacks stays unknown."""
+    arguments = [
+        "--speculative-config",
+        json.dumps({"method": "draft_model", "model": NAME, "num_speculative_tokens": 3}),
+    ]
+
+    def planned() -> DraftModel | None:
+        made = planner.request("Qwen/Qwen3-8B", "L40S", arguments=arguments, access=HubAccess.NETWORK)
+        return made.model.draft
+
+    assert planned() is None
+    hub.models[NAME] = model()
+    found = planned()
+    assert found is not None
+    assert found.has("lm_head")
+    assert not found.has("vision")
