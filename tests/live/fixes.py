@@ -97,7 +97,8 @@ def prove(row: FixedFailure, folder: Path, *, live: Path) -> Proof:
             other = around.enter_context(socket.socket())
             other.bind(("127.0.0.1", int(places["port"])))
             other.listen()
-        if _answers(folder, "before", live):
+        is_kept = (folder / "before.log").is_file()
+        if not is_kept and _answers(folder, "before", live):
             return Proof(row.id, fails=False, seconds=time.monotonic() - began)
         answer = _diagnosed(folder)
         cause, first = answer.get("root_cause") or {}, next(iter(answer.get("remedies", ())), None)
@@ -149,9 +150,13 @@ def _answers(folder: Path, name: str, live: Path) -> bool:
     is_private = "mount" in (folder / "setup.sh").read_text("utf-8")
     command = ["unshare", "--mount", *inner] if is_private else inner
     log = folder / f"{name}.log"
+    environment = {
+        **provoke.environment(live),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    }  # a worker in the engine's process
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=provoke.environment(live), stdout=output, stderr=output, start_new_session=True
+            command, cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
         )
     try:
         is_ready = provoke.until(process, lambda: _READY in log.read_text("utf-8", "replace"), every_s=0.5)
@@ -205,7 +210,9 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", metavar="ID")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep scripts and logs in this folder")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep scripts and logs here; a kept log is diagnosed again"
+    )
     request = parser.parse_args()
     keep = request.keep or Path(tempfile.mkdtemp())
     proofs = []
