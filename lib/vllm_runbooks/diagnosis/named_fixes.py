@@ -131,8 +131,8 @@ def _corrections(
         yield "option", typed[0]
     value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
     allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
-    close = difflib.get_close_matches(value, allowed, 1, _CLOSE_VALUE) if value else []
-    if close and close[0] != value:
+    close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
+    if close:
         yield "closest", close[0]
     dimension, ranks = captures.get("dimension", ""), captures.get("ranks", "")
     if dimension.isdigit() and ranks.isdigit():
