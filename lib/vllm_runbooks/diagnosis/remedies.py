@@ -156,7 +156,8 @@ def _filled(value: str, captures: Mapping[str, str], facts: Facts) -> Any:
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
     """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
-    if authored.op == "remove" and arguments and not present:
+    is_absent = not present and type(present) is not int  # a typed 0 is a value
+    if authored.op == "remove" and arguments and is_absent:
         return _POINTLESS
     if authored.op != "set":
         return authored
