@@ -239,17 +239,16 @@ def _share(pack: str, say: Wording) -> Iterator[Step]:
         yield Step(say("Share"), say("without secrets"), pack)
 
 
-def _is_set(edit: Edit) -> bool:
-    return edit.op == "env" and edit.value is not None
-
-
 def option_text(edits: Sequence[Edit]) -> str:
     """Edits as words of a command line: options to set, variables, and removals."""
     options = [as_option(edit.name, edit.value) for edit in edits if edit.op == "set"]
-    variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if _is_set(edit)]
-    unset = [edit.name for edit in edits if edit.op == "env" and edit.value is None]
-    removed = ", ".join([*(option_of(edit.name) for edit in edits if edit.op == "remove"), *unset])
-    without = f"remove {removed}" if removed and not options else f"(remove {removed})" if removed else ""
+    variables = [
+        f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env" and edit.value is not None
+    ]
+    removed = ", ".join(option_of(edit.name) for edit in edits if edit.op == "remove")
+    unset = ", ".join(edit.name for edit in edits if edit.op == "env" and edit.value is None)
+    phrases = [f"{verb} {names}" for verb, names in (("remove", removed), ("unset", unset)) if names]
+    without = ", ".join(phrases) if not options else f"({', '.join(phrases)})" if phrases else ""
     return " ".join([*variables, *options, *([without] if without else [])])
 
 
