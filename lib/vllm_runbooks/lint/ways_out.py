@@ -22,7 +22,7 @@ from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
-from vllm_runbooks.reading.deployment import Deployment, editing, to_shell
+from vllm_runbooks.reading.deployment import Deployment, EditRefusedError, editing, to_shell
 from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
@@ -115,7 +115,11 @@ class LaunchCommand:
         if self._is_damaged:
             return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
         if self._given is None:
-            text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self._edited_as)))
+            try:
+                edited = Deployment.of(self.found).edited(remedy.edits, self._edited_as)
+            except EditRefusedError:
+                return self._unknown(remedy, "unknown release; set --vllm")
+            text = self._mended(to_shell(edited))
         else:
             page, launch = self._given
             made = editing.edits(page, launch, remedy.edits, self._edited_as)
