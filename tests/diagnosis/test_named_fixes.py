@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,7 @@ def test_the_first_fix_fits_the_log(tmp_path_factory: pytest.TempPathFactory, lo
         ),
         ('Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\nRuntimeError: HIP error: x\n', "rocm"),
         ('Traceback (most recent call last):\n  File "/opt/a.py", line 1, in f\nRuntimeError: x\n', None),
+        ("Triton is installed, but doesn't include CPU backend. Disabling Triton.\nRuntimeError: x\n", "cpu"),
     ],
 )
 def test_the_platform_of_a_launch(tmp_path_factory: pytest.TempPathFactory, text: str, platform: str | None) -> None:
@@ -339,3 +341,85 @@ def test_an_option_of_a_later_release_is_left_out(tmp_path: Path) -> None:
     edits = [edit.name for remedy in base.remedies for edit in remedy.edits]
     assert "attention_backend" not in edits
     assert "VLLM_ATTENTION_BACKEND" in edits
+
+
+REJECTED = "vllm: error: unrecognized arguments: "
+INVALID = "vllm serve: error: argument "
+SHOULD_BE = "  Input should be greater than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]"
+VALIDATION = "pydantic_core._pydantic_core.ValidationError"
+
+
+@in_one_test(
+    ("options", "log", "edits", "command"),
+    [
+        (
+            "--max-model-length 512", f"{REJECTED}--max-model-length 512\n",
+            [Edit("remove", "max_model_length"), Edit("set", "max_model_len", 512)], "--max-model-len 512",
+        ),
+        ("--nosuch 1", f"{REJECTED}--nosuch 1\n", [Edit("remove", "nosuch")], ""),
+        ("--swap-space 4", f"{REJECTED}--swap-space 4\n", [Edit("remove", "swap_space")], ""),
+        ("--disable-log-requests", f"{REJECTED}--disable-log-requests\n", [Edit("remove", "disable_log_requests")], ""),
+        (
+            "--dtype bfloat", f"{INVALID}--dtype: invalid choice: 'bfloat' (choose from 'auto', 'bfloat16', 'half')\n",
+            [Edit("set", "dtype", "bfloat16")], "--dtype bfloat16",
+        ),
+        ("--dtype fp8", f"{INVALID}--dtype: invalid choice: 'fp8' (choose from 'a')\n", [Edit("remove", "dtype")], ""),
+        (
+            "--limit-mm-per-prompt image=2",
+            f"{INVALID}--limit-mm-per-prompt: Value image=2 cannot be converted to <function loads at 0x7f>.\n",
+            [Edit("set", "limit_mm_per_prompt", {"image": 2})], """--limit-mm-per-prompt '{"image": 2}'""",
+        ),
+        (
+            "--limit-mm-per-prompt two",
+            f"{INVALID}--limit-mm-per-prompt: Value two cannot be converted to <function loads at 0x7f>.\n",
+            [Edit("remove", "limit_mm_per_prompt")], "",
+        ),
+        (
+            "--compilation-config '{\"mode\": 9}'",
+            f"{INVALID}--compilation-config: 1 validation error for CompilationConfig\nmode\n{SHOULD_BE}",
+            [Edit("remove", "compilation_config")], "",
+        ),
+    ],
+)  # fmt: skip
+def test_a_rejected_option_or_value_is_edited_without_a_release(
+    tmp_path_factory: pytest.TempPathFactory, options: str, log: str, edits: list[Edit], command: str
+) -> None:
+    """The parser exits before vLLM prints its release."""
+    folder = tmp_path_factory.mktemp("launch")
+    (folder / "start.log").write_text(log, "utf-8")
+    evidence = sources.load_files([str(folder / "start.log")])
+
+    first = diagnosing.diagnose(replace(evidence, command=f"vllm serve m {options}\n")).remedies[0]
+    assert list(first.edits) == edits
+    assert first.command == f"vllm serve m {command}".strip() + "\n"
+    assert first.checks.lint == "unknown: unknown release; set --vllm"
+
+
+@in_one_test(
+    ("error", "arguments", "edits"),
+    [
+        (
+            "RuntimeError: Total number of attention heads (40) must be divisible by tensor parallel size (6).",
+            "'tensor_parallel_size': 6", [("tensor_parallel_size", 4)],
+        ),
+        (
+            "KeyError: 'invalid tool call parser: hermes2 (chose from { granite,hermes,jamba })'",
+            "'tool_call_parser': 'hermes2'", [("tool_call_parser", "hermes")],
+        ),
+        (
+            "KeyError: \"Reasoning parser 'granite3' not found. Available parsers: deepseek_r1, granite\"",
+            "'reasoning_parser': 'granite3'", [("reasoning_parser", "granite")],
+        ),
+        (
+            f"{VALIDATION}: 2 validation errors for SchedulerConfig\nmax_num_batched_tokens\n{SHOULD_BE}",
+            "'max_num_seqs': 0", [("max_num_seqs", None)],
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_fix_names_the_value(
+    tmp_path_factory: pytest.TempPathFactory, error: str, arguments: str, edits: list[tuple[str, Any]]
+) -> None:
+    """What was typed, and a value that the message lists or that fits."""
+    given = answer(tmp_path_factory.mktemp("log"), failed(error, arguments=arguments))
+
+    assert [(edit.name, edit.value) for edit in given.remedies[0].edits] == edits

@@ -223,6 +223,7 @@ def test_every_recorded_log_is_summarized_in_few_lines() -> None:
         ([Edit("env", "NCCL_DEBUG", "a b")], "NCCL_DEBUG='a b'"),
         ([Edit("remove", "swap_space"), Edit("remove", "lora_modules")], "remove --swap-space, --lora-modules"),
         ([Edit("set", "seed", 1), Edit("remove", "swap_space")], "--seed 1 (remove --swap-space)"),
+        ([Edit("env", "VLLM_PORT"), Edit("remove", "seed")], "remove --seed, unset VLLM_PORT"),
     ],
 )
 def test_edits_are_written_as_options(edits: list[Edit], text: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rows import in_one_test
 from vllm_runbooks.core.records import Checks, Edit, IssueSeverity, Remedy
 from vllm_runbooks.lint import checking, knowledge
 from vllm_runbooks.lint import ways_out as commands
@@ -288,3 +289,36 @@ def test_the_first_twelve_of_many_differences_are_listed() -> None:
 
     assert len(found) == 12
     assert [one.name for one in found] == sorted(one.name for one in found)
+
+
+@in_one_test(
+    ("command", "edit", "expected"),
+    [
+        ("vllm serve m --seed 1\n", Edit("set", "seed", 2), "vllm serve m --seed 2\n"),
+        ("vllm serve m --nosuch 1 2 --seed 1\n", Edit("remove", "nosuch"), "vllm serve m --seed 1\n"),
+        ("vllm serve m --nosuch=1 --seed 1\n", Edit("remove", "nosuch"), "vllm serve m --seed 1\n"),
+        ("vllm serve --nosuch m\n", Edit("remove", "nosuch"), None),
+        ("vllm serve --nosuch --model m\n", Edit("remove", "nosuch"), "vllm serve --model m\n"),
+        ("VLLM_PORT=a vllm serve m\n", Edit("env", "VLLM_PORT"), "vllm serve m\n"),
+        (None, Edit("set", "seed", 2), "vllm serve \\\n  m \\\n  --seed 2\n"),
+        (None, Edit("set", "nosuch", 2), None),
+    ],
+)
+def test_a_command_is_edited_without_a_release(command: str | None, edit: Edit, expected: str | None) -> None:
+    """By the options of the newest one; the edit is not linted."""
+    found = LaunchCommand(command, {"model_tag": "m"}, None, knowledge.knowledge)
+    (remedy,) = found.offered([Remedy("title", "cost", (edit,), None, CHECKS)])
+
+    assert (remedy.command, remedy.checks.lint.partition(":")[0]) == (expected, "unknown")
+
+
+def test_a_variable_that_the_command_does_not_set_is_not_unset() -> None:
+    """The edit would change nothing."""
+    found = LaunchCommand("vllm serve m\n", {}, RELEASE, knowledge.knowledge)
+
+    assert found.offered([Remedy("title", "cost", (Edit("env", "VLLM_PORT"),), None, CHECKS)]) == ()
+
+
+def test_a_removal_that_is_a_safe_fix_is_offered() -> None:
+    """The linter has removed the option already."""
+    assert offered("vllm serve m --num-scheduler-steps 4\n", Edit("remove", "num_scheduler_steps")).command is not None

@@ -162,6 +162,18 @@ def _remote(folder: Path) -> None:
     )
 
 
+def _own_configuration(folder: Path) -> None:
+    _rewritten(folder, model_type="own_llama", auto_map={"AutoConfig": "own.OwnConfig"})
+    (folder / "own.py").write_text(
+        'from transformers import LlamaConfig\n\n\nclass OwnConfig(LlamaConfig):\n    model_type = "own_llama"\n'
+    )
+
+
+def _large_vocabulary(folder: Path) -> None:
+    _rewritten(folder, vocab_size=512)
+    write_tensors(folder / "model.safetensors", tensors(vocabulary=512))
+
+
 def _cut_off(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -201,6 +213,11 @@ VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama-no-template": lambda m: write_tokenizer(m, template=None),
     "llama-small-vocabulary": _small_vocabulary,
     "llama-unknown-architecture": lambda m: _rewritten(m, architectures=["NobodysForCausalLM"]),
+    "llama-misspelt-architecture": lambda m: _rewritten(m, architectures=["LLamaForCausalLm"]),
+    "llama-five-heads": lambda m: _rewritten(m, num_attention_heads=5, head_dim=None),
+    "llama-yarn-without-factor": lambda m: _rewritten(m, rope_scaling={"rope_type": "yarn"}),
+    "llama-large-vocabulary": _large_vocabulary,
+    "llama-own-configuration": _own_configuration,
     "llama-unknown-type": lambda m: _rewritten(m, model_type="nobodys"),
     "llama-remote-code": _remote,
     "llama-unknown-quantization": lambda m: _rewritten(m, quantization_config={"quant_method": "nobodys"}),

@@ -601,7 +601,8 @@ EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
         ),
         ("  export A=1\n  vllm serve m\n", Edit("env", "C", "3"), "  export C=3\n  export A=1\n  vllm serve m\n"),
         ("A=1\nexport A\nvllm serve m\n", Edit("env", "A", "3"), None),
-        ("export A='1 2'\nvllm serve m\n", Edit("env", "A", None), "export A=''\nvllm serve m\n"),
+        ("export A='1 2'\nvllm serve m\n", Edit("env", "A", None), "vllm serve m\n"),
+        ("export A='1 2'\nvllm serve m\n", Edit("env", "A", ""), "export A=''\nvllm serve m\n"),
         (
             "nohup python3 -m vllm.entrypoints.openai.api_server --model m\n", Edit("env", "C", "3"),
             "nohup env C=3 python3 -m vllm.entrypoints.openai.api_server --model m\n",

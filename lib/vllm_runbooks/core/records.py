@@ -100,6 +100,7 @@ class Edit(Authored):
     """Option name without dashes, with `_` between words (argparse destination), or the variable's
     name."""
     value: Any = None
+    """None removes a variable."""
 
 
 @dataclass(frozen=True)

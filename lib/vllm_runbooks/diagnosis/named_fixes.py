@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from vllm_runbooks.catalog import options, support
@@ -81,7 +84,13 @@ _LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
 """Groups whose fixes depend on figures or on the client."""
 
 
-def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: Release) -> dict[str, str]:
+def context(
+    starts: Sequence[ServerRun],
+    cause: Finding,
+    facts: Facts,
+    release: Release,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, str]:
     """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
     quote = cause.evidence[0] if cause.evidence else None
     raised, chain = next(
@@ -106,7 +115,73 @@ def context(starts: Sequence[ServerRun], cause: Finding, facts: Facts, release: 
         more.update(dict.fromkeys((name for link in chain for name in features(link)), "yes"))
         if any(_STARTUP.search(frame.function) for link in chain for frame in link.frames):
             more["in_startup"] = "yes"
-    return {**more, **cause.captures}
+    whole = "\n".join([text, *(piece.text for piece in cause.evidence)])
+    corrected = dict(_corrections(cause.captures, whole, _data(release), arguments))
+    if "json_option" in more:
+        corrected.pop("option", None)  # the message names a key of its value
+    return {**more, **cause.captures, **corrected}
+
+
+_REJECTED = re.compile(r"\berror: argument (--[\w-]{2,60})", re.ASCII)
+_INVALID = re.compile(r"^(\w{2,60})\n\s{1,8}Input should", re.ASCII | re.MULTILINE)
+_INPUT = re.compile(r"\binput_value='([^']{1,60})'", re.ASCII)
+_ALLOWED = re.compile(
+    r"\b(?:choo?se from|Available \w{1,20}(?: \w{1,20})?:|Input should be|[Mm]ust be one of|"
+    r"(?:Valid|Supported) \w{1,20}(?: \w{1,20})?(?: are)?:)(?P<values>[^|]{1,3000})",
+    re.ASCII,
+)
+_ALLOWED_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
+_BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
+_PAIRS = re.compile(r"\w{1,40}=\w{1,40}(?:,\w{1,40}=\w{1,40})*", re.ASCII)
+_UNREADABLE = re.compile(r"Value (?P<value>.{1,400}) cannot be converted to <function loads", re.ASCII)
+_UNKNOWN_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]{2,60})(?:[ =](?P<value>[^\s-]\S{0,200}))?", re.ASCII)
+_CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
+"""Least similarity of a value or an option's name to the one that was probably intended."""
+
+
+def _corrections(
+    captures: Mapping[str, str], message: str, data: options.ReleaseData, arguments: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """The option that a message rejects as it was typed, and the value or the name that was probably intended."""
+    option = captures.get("option", "")
+    rejected = _REJECTED.search(message)
+    typed = [name for name in _INVALID.findall(message) if name in arguments]
+    if rejected and not option.startswith("-"):
+        yield "option", rejected[1]  # the message names a key of its value
+        return
+    if typed and option not in arguments:
+        yield "option", typed[0]
+    value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
+    allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
+    close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
+    if close:
+        yield "closest", close[0]
+    dimension, ranks = captures.get("dimension", ""), captures.get("ranks", "")
+    if dimension.isdigit() and ranks.isdigit():
+        powers = [2**power for power in range(1, 6) if 2**power < int(ranks) and int(dimension) % 2**power == 0]
+        if powers:
+            yield "dividing_ranks", str(powers[-1])
+    unreadable = _UNREADABLE.search(message)
+    if unreadable and (mapping := _as_json(unreadable["value"])):
+        yield "json_value", mapping
+    unknown = _UNKNOWN_OPTION.fullmatch(captures.get("options", ""))
+    if unknown:
+        name, names = unknown["name"].replace("-", "_"), [*data.by_dest]
+        near = [dest for dest in difflib.get_close_matches(name, names, 1, _CLOSE_NAME) if dest != name]
+        if near and data.by_dest[near[0]].takes_value == (unknown["value"] is not None):
+            yield "near", near[0]
+            yield "near_value", unknown["value"] or "true"
+
+
+def _as_json(value: str) -> str | None:
+    """A JSON object that was written without quotes, or as pairs; None if it is something else."""
+    if _PAIRS.fullmatch(value):
+        value = "{" + value.replace("=", ":") + "}"
+    try:
+        parsed = json.loads(_BARE_KEY.sub(r'\1"\2"\3', value.replace("'", '"')))
+    except ValueError:
+        return None
+    return json.dumps(parsed) if isinstance(parsed, dict) else None
 
 
 def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Iterator[tuple[str, str]]:
@@ -196,6 +271,8 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
     for match in _PIP.finditer(message):
         if match["name"] == "transformers" and "lease upgrade" not in message:
             continue
+        if facts.platform == "cpu" and match["name"].partition("[")[0] == "ray":
+            continue  # vLLM does not support Ray there
         yield "Install {name} with pip, as the message recommends", match["name"], ()
 
 

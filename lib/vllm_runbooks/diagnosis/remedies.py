@@ -33,7 +33,7 @@ def of_cause(
     if cause is None:
         return ()
     texts = catalog.symptoms[cause.symptom].remedies
-    captures = context(starts, cause, facts, release)
+    captures = context(starts, cause, facts, release, arguments)
     by_message = named(cause, captures["message"], texts, facts, release, lang=catalog.lang)
     return unique((*by_message, *made(texts, captures, facts, arguments, release)))
 
@@ -136,22 +136,34 @@ def _named_in_log(authored: Edit, captures: Mapping[str, str], facts: Facts) -> 
     """The edit, once for each option in the capture that names them."""
     if "{" not in authored.name:
         return (authored,)
-    names = _OPTION.findall(fill(authored.name, captures, facts) or "")
-    return tuple(replace(authored, name=(dashed or plain).replace("-", "_").lower()) for dashed, plain in names)
+    if authored.op == "env":
+        return (replace(authored, name=fill(authored.name, captures, facts) or ""),)
+    value = _filled(authored.value, captures, facts) if isinstance(authored.value, str) else authored.value
+    names = _OPTION.findall((fill(authored.name, captures, facts) or "").partition("/")[0])
+    found = ((dashed or plain).replace("-", "_").lower() for dashed, plain in names)
+    return tuple(replace(authored, name=name, value=value) for name in found)
+
+
+def _filled(value: str, captures: Mapping[str, str], facts: Facts) -> Any:
+    """A value with its captures, as a number or object if it is one."""
+    filled = fill(value, captures, facts)
+    printed = filled.replace(",", "") if filled else ""
+    if filled and filled.startswith("{"):
+        return _mapping(filled)
+    return int(printed) if printed.isdigit() else float(printed) if _DECIMAL.fullmatch(printed) else filled
 
 
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
     """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
-    if authored.op == "remove" and arguments and not present:
+    is_absent = not present and type(present) is not int  # a typed 0 is a value
+    if authored.op == "remove" and arguments and is_absent:
         return _POINTLESS
     if authored.op != "set":
         return authored
     value: Any = authored.value
     if isinstance(value, str):
-        filled = fill(value, captures, facts)
-        printed = filled.replace(",", "") if filled else ""
-        value = int(printed) if printed.isdigit() else float(printed) if _DECIMAL.fullmatch(printed) else filled
+        value = _filled(value, captures, facts)
     elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
         ((step, amount),) = value.items()
         number = float(present) if isinstance(present, (int, float)) and not isinstance(present, bool) else None

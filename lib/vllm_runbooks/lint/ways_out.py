@@ -22,7 +22,7 @@ from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
-from vllm_runbooks.reading.deployment import Deployment, editing, to_shell
+from vllm_runbooks.reading.deployment import Deployment, EditRefusedError, editing, to_shell
 from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
@@ -96,6 +96,11 @@ class LaunchCommand:
         except InputError:
             return None
 
+    @cached_property
+    def _edited_as(self) -> ReleaseData:
+        """Options by which the command is edited: the release's, or the newest known ones."""
+        return self.data or options.load(options.known_releases()[-1])
+
     def offered(self, remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
         """Remedies with their commands, without those that the release rejects."""
         return tuple(checked for remedy in remedies if (checked := self._checked(remedy)) is not None)
@@ -107,17 +112,21 @@ class LaunchCommand:
             return None
         if self.found is None:
             return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
-        if self.data is None:
-            return self._unknown(remedy, "unknown release; set --vllm")
         if self._is_damaged:
             return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
         if self._given is None:
-            text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self.data)))
+            try:
+                edited = Deployment.of(self.found).edited(remedy.edits, self._edited_as)
+            except EditRefusedError:
+                return self._unknown(remedy, "unknown release; set --vllm")
+            text = self._mended(to_shell(edited))
         else:
-            made = editing.edits(*self._given, remedy.edits, self.data)
-            if not made:
+            page, launch = self._given
+            made = editing.edits(page, launch, remedy.edits, self._edited_as)
+            is_mended = self.page is not None and page is not self.page and self._removed_in(launch, remedy)
+            if not made and not is_mended:
                 return self._unknown(remedy, "the change cannot be made in this text without doubt")
-            text = self._mended(self._given[0].changed(made))
+            text = self._mended(page.changed(made)) if made else page.text
         errors = self._errors(text)
         if errors - self._own_errors:
             return None
@@ -126,13 +135,25 @@ class LaunchCommand:
         command = text if self._given is None else self._shown(text)
         if command is None:
             return self._unknown(remedy, "the command cannot be shown apart from its text, which is long")
+        if self.data is None:
+            return replace(self._unknown(remedy, "unknown release; set --vllm"), command=command)
         return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
+
+    def _removed_in(self, launch: WrittenLaunch, remedy: Remedy) -> bool:
+        """Whether the safe fixes of a text already remove what a remedy removes."""
+        words = [(word.value or "").partition("=")[0] for word in launch.words]
+        removed = [f"--{edit.name.replace('_', '-')}" for edit in remedy.edits if edit.op == "remove"]
+        return len(removed) == len(remedy.edits) and not set(removed).intersection(words)
 
     def _is_useless(self, remedy: Remedy) -> bool:
         """Whether the release lacks an option or a variable of a remedy, or the command sets all its variables."""
         environment = {} if self.found is None else self.found.environment
         values = {name: setting.value.value for name, setting in environment.items()}
-        if all(edit.op == "env" and values.get(edit.name) == str(edit.value) for edit in remedy.edits):
+        if all(
+            edit.op == "env"
+            and (edit.name not in values if edit.value is None else values.get(edit.name) == str(edit.value))
+            for edit in remedy.edits
+        ):
             return True
         if self.data is None:
             return False
@@ -151,11 +172,13 @@ class LaunchCommand:
 
     @cached_property
     def _parsed(self) -> Parsed | None:
-        """The words as the release's parser reads them; None without words or release."""
-        if self.found is None or self.data is None:
+        """The words as the release's parser reads them; None without words."""
+        if self.found is None:
             return None
         words = [word.value for word in self.found.words]
-        return arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
+        return arguments.parse(
+            words, self._edited_as, deployment.parser_entry(self.found.entry, words, self._edited_as)
+        )
 
     @cached_property
     def _given(self) -> tuple[LaunchFile, WrittenLaunch] | None:

@@ -24,11 +24,13 @@ UNITS = (
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
 DERIVED = frozenset({
-    "distribution", "first_release", "frames", "gpu_backends", "gpu_kinds", "in_aiter", "in_attention",
-    "in_flashinfer", "in_gpu_code", "in_lora", "in_moe", "in_multimodal", "in_speculative", "in_startup", "json_near",
-    "json_option", "latest_release", "message", "rejects_block_size", "rejects_dtype", "rejects_kv_cache_dtype",
+    "closest", "distribution", "dividing_ranks", "first_release", "frames", "gpu_backends", "gpu_kinds", "in_aiter",
+    "in_attention", "in_flashinfer", "in_gpu_code", "in_lora", "in_moe", "in_multimodal", "in_speculative",
+    "in_startup", "json_near", "json_option", "json_value", "latest_release", "message", "near", "near_value",
+    "rejects_block_size", "rejects_dtype", "rejects_kv_cache_dtype",
 })  # fmt: skip
-"""What remedies may use besides the captures: the whole exception, its features, the package to install, releases."""
+"""What remedies may use besides the captures: the whole exception, its features, the package to install, releases,
+names and values that were probably intended."""
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last", "since or until")
 """Subjects that a condition can test, one each."""
 _TESTED_LATE = ("argument", "fact", "capture", "since or until")

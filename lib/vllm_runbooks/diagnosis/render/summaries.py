@@ -243,10 +243,21 @@ def _share(pack: str, say: Wording) -> Iterator[Step]:
 def option_text(edits: Sequence[Edit], say: Wording = Wording()) -> str:  # noqa: B008 - immutable
     """Edits as words of a command line: options to set, variables, and removals."""
     options = [as_option(edit.name, edit.value) for edit in edits if edit.op == "set"]
-    variables = [f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env"]
+    variables = [
+        f"{edit.name}={shlex.quote(str(edit.value))}" for edit in edits if edit.op == "env" and edit.value is not None
+    ]
     removed = ", ".join(option_of(edit.name) for edit in edits if edit.op == "remove")
-    removal = say("remove {names}", names=removed) if removed else ""
-    without = f"({removal})" if removed and options else removal
+    unset = ", ".join(edit.name for edit in edits if edit.op == "env" and edit.value is None)
+    phrases = [
+        phrase
+        for phrase in (
+            say("remove {names}", names=removed) if removed else "",
+            say("unset {names}", names=unset) if unset else "",
+        )
+        if phrase
+    ]
+    without = ", ".join(phrases)
+    without = f"({without})" if without and options else without
     return " ".join([*variables, *options, *([without] if without else [])])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
@@ -82,7 +82,9 @@ class Deployment:
         raws = list(self.raws or [""] * len(words))
         for change in changes:
             if change.op == "env":
-                environment[change.name] = None if change.value is None else str(change.value)
+                environment.pop(change.name, None)
+                if change.value is not None:
+                    environment[change.name] = str(change.value)
                 continue
             parsed = ParsedWords(words, release, parser_entry(self.entry, words, release))
             made: list[str | None] = [] if change.op == "remove" else list(parsed.written(change.name, change.value))
@@ -349,7 +351,22 @@ class ParsedWords:
             groups += [(index, index + 1) for index, role in enumerate(roles) if role.kind == "model"]
             if self.entry == "serve" and self.words and self.words[0] is None:
                 groups.append((0, 1))  # an unknown first word is in the model's place
+        if dest not in self.release.by_dest:
+            groups += [*self._unknown_groups(f"--{dest.replace('_', '-')}")]
         return sorted(set(groups))
+
+    def _unknown_groups(self, name: str) -> Iterator[tuple[int, int]]:
+        """Ranges of an option by its spelling, with its values; none if a value may be the model."""
+        roles = self.parsed.roles
+        for index, role in enumerate(roles):
+            word, equals, _ = (self.words[index] or "").partition("=")
+            if role.kind != "option" or word.replace("_", "-") != name:
+                continue
+            last = index + 1 if equals else behind(self.parsed, index)
+            while role.option is None and not equals and last < len(roles) and not is_option(self.words[last] or "-a"):
+                last += 1
+            if role.option or last == index + 1 or any(other.kind == "model" for other in roles[:index]):
+                yield index, last
 
     def written(self, dest: str, value: Any) -> list[str]:
         if dest in {"model", "model_tag"}:

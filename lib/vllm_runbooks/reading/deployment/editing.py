@@ -49,6 +49,9 @@ def edits(
         replacements: list[Replacement] = []
         try:
             for change in changes:
+                if change.op == "env" and change.value is None:
+                    replacements += _unset_span(page, launch.environment.get(change.name))
+                    continue
                 replacements += _LaunchEditor(page.text, launch, release, is_compact=is_compact).replacements(change)
         except EditRefusedError:
             continue
@@ -91,6 +94,11 @@ def unset(page: LaunchFile, setting: Setting) -> tuple[Replacement, ...]:
         if _content(before) != _content(after) or expected != _environment(after):
             return ()
     return replacements
+
+
+def _unset_span(page: LaunchFile, setting: Setting | None) -> list[Replacement]:
+    span = None if setting is None else _span_of(page, setting)
+    return [] if span is None else [Replacement(*span, "")]
 
 
 def _line_end(text: str, offset: int) -> int:
@@ -167,7 +175,7 @@ class _LaunchEditor:
 
     def replacements(self, change: Edit) -> list[Replacement]:
         if change.op == "env":
-            return self._set_variable(change.name, "" if change.value is None else str(change.value))
+            return self._set_variable(change.name, str(change.value))
         if self.launch.entry in CALLS:
             return self._set_keyword(change) if change.op == "set" else self._remove_keyword(change.name)
         if self.launch.language in {"glued", "argv"}:
@@ -617,7 +625,10 @@ def _differs_as_asked(
     before: WrittenLaunch, after: WrittenLaunch, changes: Sequence[Edit], release: ReleaseData
 ) -> bool:
     environment = _environment(before)
-    environment |= {edit.name: "" if edit.value is None else str(edit.value) for edit in changes if edit.op == "env"}
+    for change in changes:
+        if change.op == "env":
+            environment.pop(change.name, None)
+            environment |= {} if change.value is None else {change.name: str(change.value)}
     if environment != _environment(after):
         return False
     edits = [edit for edit in changes if edit.op != "env"]

@@ -400,7 +400,7 @@ def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | No
     """Platform that vLLM reports, else the one of its build, its device or its files; None if unknown."""
     printed = draft.words.get("platform")
     if printed is not None:
-        return printed
+        return printed.lower()
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     messages = (raised.message for traceback in tracebacks for raised in traceback.chain)
     searched: tuple[tuple[re.Pattern[str], Any], ...] = (
