@@ -107,6 +107,9 @@ class _Manifest:
         is_service = is_compose and len(path) == 2 and path[0] == "services"
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:
+            image = self._image(node, is_interpolated=False) if {"repository", "tag"} <= values.keys() else None
+            if image is not None and all(known.start != image.start for known in self.reading.images[-1:]):
+                self.reading.images.append(image)  # of a chart, whose arguments are next to it
             return
         self._report_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
