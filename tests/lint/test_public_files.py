@@ -483,3 +483,14 @@ def test_a_value_that_can_be_overridden_stays(value: str, is_moved: bool) -> Non
     _, migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="compose.yaml")
 
     assert (value not in migrated or "--attention-backend" in migrated) == is_moved
+
+
+@pytest.mark.parametrize(("tag", "severity"), [("2025-03-10", "info"), ("latest", "error")])
+def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None:
+    """The values of a chart name the image next to the arguments that it appends."""
+    text = (
+        f"modelSpec:\n  - repository: lmcache/vllm-openai\n    tag: '{tag}'\n"
+        "    vllmConfig:\n      extraArgs: ['--max-model-len', '4096', '--swap-space', '4']\n"
+    )
+
+    assert found("values.yaml", text) == [f"{severity} option.removed '--swap-space'"]

@@ -168,6 +168,9 @@ class _Manifest:
         if not is_service and not is_container:
             if values.keys() >= {"op", "path", "value"}:
                 self._patch(values)
+            image = self._image(node, is_interpolated=False) if {"repository", "tag"} <= values.keys() else None
+            if image is not None and all(known.start != image.start for known in self.reading.images[-1:]):
+                self.reading.images.append(image)  # of a chart, whose arguments are next to it
             return
         self._report_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
