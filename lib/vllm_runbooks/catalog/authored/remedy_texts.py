@@ -25,7 +25,7 @@ FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
 DERIVED = frozenset({
     "message", "frames", "distribution", "first_release", "latest_release", "closest", "json_value",
-    "near", "near_value", "dividing_ranks",
+    "near", "near_value", "dividing_ranks", "respelt",
 })  # fmt: skip
 """What remedies may use besides the captures: the whole exception, the package to install, and releases."""
 _TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last", "since or until")
