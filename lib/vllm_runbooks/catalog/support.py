@@ -113,7 +113,7 @@ def releases_of(architecture: str) -> tuple[str, ...]:
 
 def respelt(architecture: str) -> str | None:
     """The supported architecture that differs from this name by its case only."""
-    names = _document()["modalities"]
+    names: dict[str, Any] = _document()["modalities"]
     alike = [name for name in names if name.lower() == architecture.lower()]
     if not alike or architecture in alike:
         return None
