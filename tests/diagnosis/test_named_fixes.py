@@ -423,3 +423,11 @@ def test_the_first_fix_names_the_value(
     given = answer(tmp_path_factory.mktemp("log"), failed(error, arguments=arguments))
 
     assert [(edit.name, edit.value) for edit in given.remedies[0].edits] == edits
+
+
+def test_a_misspelt_architecture_is_corrected(tmp_path: Path) -> None:
+    """If it differs from a supported one by its case only."""
+    error = "ValueError: Model architectures ['LLamaForCausalLm'] are not supported for now."
+
+    title = "Correct the spelling in config.json: the architecture is LlamaForCausalLM"
+    assert titles(answer(tmp_path, failed(error)))[0] == title

@@ -11,9 +11,9 @@ from vllm_runbooks.lint.records import Issue
 
 
 def issues(name: str, text: str) -> list[Issue]:
-    """The issues of an indented text but for open ports, which any server here would have."""
+    """The issues of an indented text but for open ports and missing GPUs, which any server here would have."""
     linted = checking.lint_text(textwrap.dedent(text).lstrip("\n"), name=name)
-    return [issue for issue in linted.issues if issue.rule != "safety.open-port"]
+    return [issue for issue in linted.issues if issue.rule not in {"safety.open-port", "container.no-gpus"}]
 
 
 def found(name: str, text: str) -> list[str]:

@@ -215,7 +215,6 @@ VARIANTS: Mapping[str, Callable[[Path], object]] = {
     "llama-unknown-architecture": lambda m: _rewritten(m, architectures=["NobodysForCausalLM"]),
     "llama-misspelt-architecture": lambda m: _rewritten(m, architectures=["LLamaForCausalLm"]),
     "llama-five-heads": lambda m: _rewritten(m, num_attention_heads=5, head_dim=None),
-    "llama-yarn-without-factor": lambda m: _rewritten(m, rope_scaling={"rope_type": "yarn"}),
     "llama-large-vocabulary": _large_vocabulary,
     "llama-own-configuration": _own_configuration,
     "llama-unknown-type": lambda m: _rewritten(m, model_type="nobodys"),

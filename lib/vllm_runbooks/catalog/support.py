@@ -111,6 +111,15 @@ def releases_of(architecture: str) -> tuple[str, ...]:
     )
 
 
+def respelt(architecture: str) -> str | None:
+    """The supported architecture that differs from this name by its case only."""
+    names: dict[str, Any] = _document()["modalities"]
+    alike = [name for name in names if name.lower() == architecture.lower()]
+    if not alike or architecture in alike:
+        return None
+    return max(alike, key=lambda name: sum(a == b for a, b in zip(name, architecture, strict=False)))
+
+
 @cache
 def load(version: str) -> Support:
     """Features of a release, or of the nearest known one; raises InputError if it is no version."""

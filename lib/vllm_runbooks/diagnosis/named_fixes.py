@@ -193,6 +193,9 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
         yield "distribution", package.replace("_", "-")
     architecture = re.match(r"\w{2,80}", captures.get("architecture", ""))
     if architecture is not None and architecture[0] != "None":
+        respelt = support.respelt(architecture[0])
+        if respelt is not None:
+            yield "respelt", respelt
         try:
             supporting = support.releases_of(architecture[0])
         except InputError:
