@@ -44,7 +44,7 @@ CATALOG = click.option(
     metavar="DIR",
     expose_value=False,
     callback=_use,
-    help="Your own catalog folder (with symptoms/), in addition; repeatable.",
+    help="Additional catalog folder (with symptoms/); repeatable.",
 )
 
 

@@ -27,7 +27,7 @@ _COMMANDS = {
     "catalog": (
         "authoring.commands.catalog",
         "catalog",
-        "Check the catalog's files, add a symptom, list the symptoms.",
+        "Check the catalog's files, add a symptom, or list symptoms.",
     ),
     "check": ("runbooks.commands.runbooks", "check", "Run every runbook on every recorded case and write a report."),
     "cluster": (
@@ -42,13 +42,13 @@ _COMMANDS = {
     "edge10": (
         "edge10.command",
         "edge10",
-        "Check each step to an Edge10 chip: host, scripts, files, accuracy.",
+        "Check each step of a deployment to an Edge10 chip.",
     ),
-    "history": ("history.command", "history", "List what was checked, run, launched and probed here."),
+    "history": ("history.command", "history", "List past checks, runs, launches and probes."),
     "inventory": (
         "host.commands.inventory",
         "inventory",
-        "Read this host's GPUs and limits, and what they mean for vLLM.",
+        "Report this host's GPUs and limits, and what they mean for vLLM.",
     ),
     "lab": ("jupyter.command", "lab", "Open JupyterLab on a runbook, with panels to diagnose and plan."),
     "leftovers": (
@@ -64,7 +64,7 @@ _COMMANDS = {
         "pack",
         "Pack log, command and diagnosis to share, without secrets.",
     ),
-    "plan": ("plan.command", "plan", "Plan whether and how a model fits your GPUs."),
+    "plan": ("plan.command", "plan", "Check whether a model fits your GPUs."),
     "probe": ("probe.command", "probe", "Check a running server: health, metrics, load."),
     "record": (
         "runbooks.commands.record",
@@ -74,9 +74,9 @@ _COMMANDS = {
     "releases": (
         "authoring.commands.releases",
         "releases",
-        "List the vLLM releases in the catalog, add the next one.",
+        "List the vLLM releases in the catalog, or add one.",
     ),
-    "run": ("runbooks.commands.runbooks", "run", "Run one runbook headless."),
+    "run": ("runbooks.commands.runbooks", "run", "Run a runbook headless."),
     "schedule": (
         "schedule.command",
         "schedule",

@@ -13,7 +13,8 @@ from vllm_runbooks.core.console import given, output
 def completion(shell: str) -> None:
     """Print shell completion for commands, options and names.
 
-    Names are recorded cases, runbooks, symptoms, models, GPUs and releases; options that accept a file complete files.
+    Names are recorded cases, runbooks, symptoms, models, GPUs and releases; options that accept a
+    file complete file names.
 
     \b
     Add one of these lines to your shell's configuration:

@@ -32,23 +32,30 @@ if TYPE_CHECKING:
     "--from",
     "source",
     metavar="SOURCE",
-    help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
+    help=f"Fetch the log with a read-only command: {', '.join(collect.FORMS)}.",
 )
-@click.option("--follow", is_flag=True, help="Answer while the log grows: a file until Ctrl-C, - until its end.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Update the answer while the log grows: a file until Ctrl-C, standard input until its end.",
+)
 @click.option(
     "--command",
     metavar="FILE",
     type=complete.SCRIPT,
-    help="The launch script or manifest of this log: fixes become changes of it.",
+    help="Launch script or manifest of this log; fixes are shown as changes to it.",
 )
 @click.option(
     "--policy",
     metavar="NAME",
     type=complete.POLICY,
-    help="lower-utilization, or another policy of `catalog list --policies`: include its steps.",
+    help="Include the steps of a policy, such as lower-utilization (see `catalog list --policies`).",
 )
 @click.option(
-    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log; default: as the log shows it."
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="vLLM release that wrote the log (default: read from the log).",
 )
 @click.option(
     "--gpus",
@@ -57,7 +64,10 @@ if TYPE_CHECKING:
     help="GPUs of the launch, to plan fixes: 8xRTX3090, a snapshot file or case, or local.",
 )
 @click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several launches, from 1 (default: the last)."
+    "--start",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Which launch to use if there are several, from 1 (default: the last).",
 )
 @click.option(
     "--explain",
@@ -69,7 +79,7 @@ if TYPE_CHECKING:
     "catalogs",
     multiple=True,
     metavar="DIR",
-    help="Your own catalog folder (with symptoms/), in addition; repeatable.",
+    help="Additional catalog folder (with symptoms/); repeatable.",
 )
 @catalog_options.LANG
 @given.FORMAT
@@ -92,7 +102,7 @@ def diagnose(
     Give a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
     `-` for standard input.
 
-    Exit status: 0 healthy, 1 a cause found or health unproven, 2 invalid input.
+    Exit status: 0 healthy, 1 a cause was found or health is unproven, 2 invalid input.
     """
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog

@@ -15,7 +15,7 @@ from vllm_runbooks.edge10.scripts.command import lint
 
 @click.group()
 def edge10() -> None:
-    """Check each step to an Edge10 chip: host, scripts, files, accuracy."""
+    """Check each step of a deployment to an Edge10 chip."""
 
 
 edge10.add_command(preflight)
@@ -34,7 +34,7 @@ edge10.add_command(lint)
 def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     """Report which models the toolchain quantizes and compiles.
 
-    Without NAME all models of its list. An unknown name gets the nearest known ones.
+    Without NAME, all supported models are listed. For an unknown name, similar names are shown.
 
     Exit status: 0 all named models are supported, or none was named; 1 one is not, or is unknown; 2 invalid input.
     """

@@ -50,7 +50,7 @@ def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> t
 
 
 _SINCE = click.option(
-    "--since", metavar="WHEN", callback=_moment, help="Since 30m, 12h, 7d or 2w ago, or since a date (UTC)."
+    "--since", metavar="WHEN", callback=_moment, help="Entries since then: 30m, 12h, 7d or 2w ago, or a date (UTC)."
 )
 
 
@@ -67,7 +67,7 @@ class _Listing(click.Group):
 
 @click.group(cls=_Listing)
 def history() -> None:
-    """List what was checked, run, launched and probed on this host; without a command: `list`.
+    """List past checks, runs, launches and probes on this host; without a command: `list`.
 
     The history is stored in $XDG_STATE_HOME/vllm-runbooks/history.sqlite, or where VLLM_RUNBOOKS_HISTORY points.
     """
@@ -76,7 +76,7 @@ def history() -> None:
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @click.option("--subject", metavar="WHAT", help="Only this subject, exactly or with *; includes the runs of checks.")
-@click.option("--job", metavar="NAME", help="Only entries of this schedule.")
+@click.option("--job", metavar="NAME", help="Only entries of this scheduled job.")
 @_SINCE
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="At most N entries."
@@ -115,7 +115,12 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
 )
 @_SINCE
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=30, show_default=True, help="The last N."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=30,
+    show_default=True,
+    help="Show the last N entries.",
 )
 @given.FORMAT
 def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
@@ -176,7 +181,7 @@ def export(target: str, since: str | None) -> None:
     metavar="AGE|N",
     callback=_kept,
     required=True,
-    help="Keep entries younger than this, as in 90d, or the newest N; a check counts once.",
+    help="Keep entries younger than this, such as 90d, or the newest N; a check counts as one.",
 )
 def prune(keep: tuple[float | None, int | None]) -> None:
     """Remove old entries.

@@ -312,7 +312,7 @@ class History:
 
         Args:
             kind: Only entries of this kind.
-            job: Only entries of this schedule.
+            job: Only entries of this scheduled job.
         """
         open_entries = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
         is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in open_entries}}

@@ -68,7 +68,7 @@ class _PlanCommand(click.Command):
     "--start",
     metavar="N",
     type=click.IntRange(min=1),
-    help="With --from-log: which of several launches, from 1 (default: the last).",
+    help="With --from-log: which launch to use if there are several, from 1 (default: the last).",
 )
 @click.option(
     "--calibration",
@@ -119,7 +119,7 @@ def plan(
     explain: bool,
     form: str,
 ) -> int:
-    """Plan whether and how a model fits your GPUs, before you launch it.
+    """Check whether a model fits your GPUs, and find the best parallel layout.
 
     MODEL is a name in the catalog, a name on the Hugging Face Hub or a folder with config.json; engine options are
     those of vllm serve. Without --tp, --pp or --dp all parallel layouts are ranked. If the model does not fit, the

@@ -37,7 +37,7 @@ _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
 @given.value("--model NAME", "Model name for the requests (default: the first one served).")
 @given.value("--log FILE", "The server's log: it is diagnosed, too, and fixes use its arguments.", complete.LOG)
 @given.value(
-    "--command FILE", "The script or manifest that launches the server: fixes become changes of it.", complete.SCRIPT
+    "--command FILE", "Script or manifest that launches the server; fixes are shown as changes to it.", complete.SCRIPT
 )
 @given.value(
     "--gpus SPEC", "GPUs of the server, to plan fixes: 2xA100-80GB, a snapshot file, or local.", complete.CARDS

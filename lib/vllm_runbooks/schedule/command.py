@@ -24,7 +24,7 @@ _EXIT_PARTLY = 1
 def schedule() -> None:
     """Run checks on a schedule.
 
-    systemd or cron only triggers the scheduler; it decides what is due, missed or overlapping.
+    systemd or cron only triggers the scheduler, which decides what is due, missed or overlapping.
     """
 
 
@@ -35,14 +35,16 @@ def schedule() -> None:
     ),
 )
 @click.argument("name")
-@click.option("--at", metavar="CRON", required=True, help="Minute, hour, day, month, weekday, as in '0 3 * * *'.")
+@click.option(
+    "--at", metavar="CRON", required=True, help="Cron expression (minute hour day month weekday), such as '0 3 * * *'."
+)
 @click.option("--zone", metavar="NAME", default="UTC", show_default=True, help="Time zone, as in Europe/Berlin.")
 @click.option(
     "--missed",
     type=click.Choice(["run", "skip"]),
     default="run",
     show_default=True,
-    help="After a missed time: run once, or skip.",
+    help="What to do after missed runs: run once, or skip.",
 )
 @click.option(
     "--grace",
@@ -50,14 +52,14 @@ def schedule() -> None:
     type=given.Span(most="31d"),
     default="1h",
     show_default=True,
-    help="Latest start of such a run.",
+    help="How late a missed run may start.",
 )
 @click.option(
     "--overlap",
     type=click.Choice(["skip", "wait"]),
     default="skip",
     show_default=True,
-    help="While the last run is still active: skip, or wait.",
+    help="If the last run is still active: skip, or wait.",
 )
 @click.option(
     "--timeout",
@@ -67,8 +69,8 @@ def schedule() -> None:
     show_default=True,
     help="Timeout per run.",
 )
-@click.option("--webhook-env", metavar="VARIABLE", help="Variable with the webhook address for changes.")
-@click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")
+@click.option("--webhook-env", metavar="VARIABLE", help="Environment variable with the webhook address for changes.")
+@click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; the name must end in .prom.")
 @click.option("--out", metavar="DIR", help="Folder for the output of the runs, one subfolder each.")
 @click.option("--replace", is_flag=True, help="Replace a job of this name.")
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
@@ -226,8 +228,8 @@ def remove(name: str) -> None:
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Copy the units to your systemd folder.")
 @click.option("--post", "url", metavar="URL", help="Create the job in a running JupyterLab.")
-@click.option("--token-env", metavar="VARIABLE", help="Variable with that server's token.")
-@click.option("--now", "is_now", is_flag=True, help="Have JupyterLab run it once, now.")
+@click.option("--token-env", metavar="VARIABLE", help="Environment variable with that server's token.")
+@click.option("--now", "is_now", is_flag=True, help="Run the job in JupyterLab once, now.")
 def write(
     name: str, form: str, *, target: Path | None, is_applied: bool, url: str | None, token_env: str | None, is_now: bool
 ) -> None:

@@ -40,7 +40,9 @@ _DAY_S = 86400
 )
 @click.option("--check", "is_check", is_flag=True, help="Run the checks only.")
 @click.option(
-    "--until-ready", is_flag=True, help="Stop the server as soon as it is ready: exit status 0 proves the command."
+    "--until-ready",
+    is_flag=True,
+    help="Stop the server as soon as it is ready: exit status 0 means that the command works.",
 )
 @given.value(
     "--vllm VERSION", "Release to launch (default: the one installed in the command's Python).", complete.RELEASE
@@ -59,7 +61,7 @@ _DAY_S = 86400
 @given.value("--samples N", "Number of readings that must agree.", click.IntRange(2, 1000), default=5)
 @given.value("--every S", "Seconds between two readings.", click.FloatRange(0.05, 600), default=1.0)
 @given.value(
-    "--within MIB", "Largest change of the memory in use over these readings.", click.FloatRange(0, 1e6), default=64.0
+    "--within MIB", "Largest change in memory used over these readings.", click.FloatRange(0, 1e6), default=64.0
 )
 @given.value(
     "--wait S",
@@ -68,11 +70,11 @@ _DAY_S = 86400
     default=600.0,
 )
 @given.value(
-    "--ready-within S", "Stop a launch that is not ready by then (default: never).", click.FloatRange(1, _DAY_S)
+    "--ready-within S", "Stop a launch that is not ready after this time (default: never).", click.FloatRange(1, _DAY_S)
 )
 @given.value(
     "--end-hung-after S",
-    "Stop a server that has hung for this long; 0: never.",
+    "Stop a server that has hung for this long (0: never).",
     click.FloatRange(0, _DAY_S),
     default=600.0,
 )
@@ -98,7 +100,7 @@ _DAY_S = 86400
 )
 @given.value(
     "--env environment NAME[=VALUE]",
-    "On several nodes: a variable of the launch; without a value, this shell's; repeatable.",
+    "On several nodes: environment variable of the launch; without =VALUE, its value in this shell; repeatable.",
     multiple=True,
 )
 @given.value("--record DIR", "Write a case to DIR, without secrets.", given.NEW_FOLDER)
@@ -120,10 +122,11 @@ def serve(
 ) -> int:
     """Launch a vLLM server under supervision: replace `vllm serve …` with `vllm-runbooks serve -- vllm serve …`.
 
-    Before the launch the command is linted and planned; port, files and free GPU memory are checked, and a lock keeps
-    two launches from profiling one GPU concurrently. During the launch the whole log is kept, phases are reported, and
-    a hang is distinguished from a slow startup. The server counts as ready when it has answered a request. A failed
-    launch is diagnosed. Signals are forwarded, and no process of the server is left behind.
+    Before the launch the command is linted and planned; port, files and free GPU memory are
+    checked, and a lock prevents two launches from profiling the same GPU concurrently. During the
+    launch the whole log is kept, phases are reported, and a hang is distinguished from a slow
+    startup. The server is ready once it has answered a request. A failed launch is diagnosed.
+    Signals are forwarded, and no process of the server is left behind.
 
     With --ray or --hosts, MODEL is launched as one server across several nodes, with the options of `vllm serve`: the
     nodes are checked first, each gets its own arguments and environment, and if the process on one node exits, those on

@@ -20,7 +20,7 @@ _MOST_RUNS = 2000
 def site() -> None:
     """Build the documentation site; it loads nothing from other sites.
 
-    Only the pages that run in the browser need npm, once.
+    npm is needed once, for the pages that run in the browser.
     """
 
 

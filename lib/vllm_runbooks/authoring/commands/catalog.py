@@ -28,12 +28,12 @@ def _folder_option(says: str, **attributes: Any) -> Callable[[Any], Any]:
 
 @click.group()
 def catalog() -> None:
-    """Check the catalog's files, add a symptom, list what it knows."""
+    """Check the catalog's files, add a symptom, or list symptoms."""
 
 
 @catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
-@_folder_option("A catalog folder of your own, all of it (default: the shipped one).")
+@_folder_option("A complete catalog folder of your own (default: the packaged one).")
 @terminal.waiting("checking the catalog")
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
     """Check FILEs, or the whole catalog, and report each problem with file, line and field.
@@ -69,9 +69,7 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 
 @catalog.command(epilog=given.examples("catalog new port.in_use_by_us --dir mycatalog/symptoms"))
 @click.argument("symptom", type=complete.SYMPTOM)
-@_folder_option(
-    "Folder of symptoms that it is written into; made where there is none.", default=Path("symptoms"), show_default=True
-)
+@_folder_option("Folder for the new file; created if missing.", default=Path("symptoms"), show_default=True)
 def new(symptom: str, folder: Path) -> int:
     """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
     from vllm_runbooks.catalog.authored import tables
@@ -140,7 +138,7 @@ def list_(form: str, *, is_policies: bool, is_gpus: bool) -> int:
     )
 )
 @click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
-@_folder_option("A catalog folder of your own (default: the shipped one).")
+@_folder_option("A catalog folder of your own (default: the packaged one).")
 @click.option("--missing", is_flag=True, help="Include texts without a translation.")
 @click.option("--stamp", is_flag=True, help="Mark the translations in FILEs as up to date.")
 @terminal.waiting("reading the catalog's translations")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def releases() -> None:
-    """List the vLLM releases in the catalog, add the next one, look up an option's history."""
+    """List the vLLM releases in the catalog, add one, or look up an option's history."""
 
 
 @releases.command("list", epilog=given.examples("releases list"))
@@ -67,7 +67,7 @@ def list_() -> int:
     callback=given.number,
     default=300,
     show_default=True,
-    help="Timeout of one dump, in seconds.",
+    help="Timeout per dump, in seconds.",
 )
 @click.option("--unworded", is_flag=True, help="List patterns of the catalog that no release prints.")
 @terminal.waiting("reading the release and its parser, some seconds to minutes")

@@ -49,7 +49,10 @@ cluster.add_command(files)
 @click.option(
     "--hosts",
     metavar="FILE|LIST",
-    help="Check these hosts over ssh: a file with a host per line, or HOST,HOST; settings follow, as in agent=PATH.",
+    help=(
+        "Check these hosts over ssh: a file with one host per line, or HOST,HOST; settings such as agent=PATH "
+        "follow the host."
+    ),
 )
 @click.option("--expect", metavar="N", type=click.IntRange(1), help="With --ray: number of nodes.")
 @click.option(
@@ -86,9 +89,10 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: 
     """Report what differs between nodes, what would make a launch fail, and each node's environment.
 
     SNAPSHOT is a recorded cluster, the snapshot of a node or host, a folder of them, a recorded case, or - for standard
-    input. With --ray or --hosts the nodes are asked directly: every connection is tested in both directions, and an
-    all-reduce runs over all nodes. Nothing is changed; ports are open for seconds. Every node needs this package: in
-    Ray's Python, or in the Python that agent= names for a host.
+    input. With --ray or --hosts the nodes are queried directly: every connection is tested in both
+    directions, and an all-reduce runs over all nodes. Nothing is changed; ports are open for a few
+    seconds. Every node needs this package: in Ray's Python, or in the Python that agent= names for
+    a host.
 
     Exit status: 0 no problem found, 1 a problem or a failed measurement, 2 invalid input.
     """

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option(
-    "--by", type=click.Choice(["nnodes", "ray"]), help="How to connect hosts (default: --nnodes where possible)."
+    "--by", type=click.Choice(["nnodes", "ray"]), help="How to connect hosts (default: nnodes where possible)."
 )
 @click.option("--address", "addresses", multiple=True, metavar="NODE=IP", help="Address of a node; repeatable.")
 @click.option(

@@ -45,9 +45,9 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
 @given.EXPLAIN
 @given.FORMAT
 def check(*, name: str, float_name: str | None, explain: bool, form: str, **expected: Any) -> int:
-    """Check the files between two steps: a quantized checkpoint or a compiled model.
+    """Check the output of a step: a quantized checkpoint or a compiled model.
 
-    A FOLDER is checked with the contents of its files; a LISTING, as `tree` or `ls -lR` prints it, by names and sizes.
+    For a FOLDER, file contents are checked; for a LISTING (output of `tree` or `ls -lR`), only names and sizes.
 
     Exit status: 0 no problem found, 1 a problem or an open question, 2 invalid input.
     """

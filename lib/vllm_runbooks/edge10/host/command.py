@@ -36,8 +36,8 @@ def preflight(
 ) -> int:  # fmt: skip
     """Check whether this host can run a step: driver, docker, its settings, image, folder.
 
-    Docker is asked with a timeout of 5 seconds per question. Nothing is downloaded, started, changed or logged in to.
-    Facts that cannot be read are listed and never pass.
+    Each Docker query has a timeout of 5 seconds. Nothing is downloaded, started, changed or logged in to.
+    Facts that cannot be read are reported as unknown, never as passed.
 
     Exit status: 0 no problem found, 1 a problem or an unknown fact, 2 invalid input.
     """

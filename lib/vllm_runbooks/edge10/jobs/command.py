@@ -20,14 +20,14 @@ from vllm_runbooks.core.console import given, output, terminal
 @click.argument("job", required=False, metavar="JOB|-", type=complete.SCRIPT)
 @click.option("--out", type=given.FOLDER, metavar="DIR", help="Output folder.")
 @click.option("--replace", is_flag=True, help="Overwrite files that you wrote or changed.")
-@click.option("--example", is_flag=True, help="Print an example JOB and stop.")
+@click.option("--example", is_flag=True, help="Print an example JOB and exit.")
 @given.EXPLAIN
 @given.FORMAT
 def make(*, job: str | None, out: Path | None, replace: bool, example: bool, explain: bool, form: str) -> int:
     """Write the files that take a model to the chip: scripts, commands, settings, and the order of the steps.
 
-    JOB is a small YAML file; facts of the toolchain supply the rest. The files are checked like your own. Nothing is
-    run.
+    JOB is a small YAML file; the toolchain's facts supply the rest. The files are checked as
+    `edge10 lint` checks yours. Nothing is run.
 
     Exit status: 0 written; 1 the job contradicts itself or the facts, or a fact is unknown; 2 invalid input, or a file
     would be overwritten.

@@ -61,7 +61,7 @@ def inventory(
     explain: bool,
     form: str,
 ) -> int:
-    """Read this host's GPUs, limits and software, or a snapshot, and report what they mean for vLLM.
+    """Report this host's GPUs, limits and software, or a snapshot's, and what they mean for vLLM.
 
     FILE is a snapshot, a recorded case, nvidia-smi's CSV, or - for standard input; without FILE this host is read. A
     host without a driver is fine. Nothing is changed.

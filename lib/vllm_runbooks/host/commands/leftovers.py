@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     "names_to_remove",
     metavar="NAME",
     multiple=True,
-    help="Remove this process number or file name, or all that are `proven`; repeatable.",
+    help="PID or file name to remove, or `proven` for all proven items; repeatable.",
 )
 @given.FORMAT
 def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     """List what earlier vLLM launches of this user left on this host: processes and shared memory.
 
-    Each is listed with proof of its owner. "Proven" is what carries the mark of a supervised launch whose supervisor
-    has ended; a supervisor in another container cannot be seen. Nothing is removed without --remove; a process gets a
-    signal to end and is killed three seconds later.
+    Each is listed with proof of its owner. An item is "proven" if it carries the mark of a
+    supervised launch whose supervisor has ended. A supervisor in another container is not visible.
+    Nothing is removed without --remove; a process receives SIGTERM, and SIGKILL three seconds
+    later.
 
     Exit status: 0 nothing found, 1 something found, 2 invalid input.
     """

@@ -24,7 +24,10 @@ FORMS = ("shell", "docker", "compose", "systemd")
 @release("--vllm", text="Release to write for (default: the image's tag, else the newest).")
 @GPUS
 @click.option(
-    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several launches, from 1 (default: the first)."
+    "--start",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Which launch to use if there are several, from 1 (default: the first).",
 )
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Output file (default: standard output).")
 def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:

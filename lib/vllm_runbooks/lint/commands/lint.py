@@ -72,8 +72,8 @@ class _WithCommand(click.Command):
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change, as a unified diff.")
-@click.option("--python", metavar="PATH", help="A Python with vLLM: its parser checks the commands, too.")
-@click.option("--config-check", is_flag=True, help="With --python: vLLM checks the whole configuration, too.")
+@click.option("--python", metavar="PATH", help="Python with vLLM installed: its parser also checks the commands.")
+@click.option("--config-check", is_flag=True, help="With --python: vLLM also checks the whole configuration.")
 @click.option(
     "--format",
     "form",

@@ -43,7 +43,7 @@ def add(
     id_: str | None,
     out: Path | None,
 ) -> int:
-    """Write a test case from LOG with the answer that you expect.
+    """Write a case from LOG with the answer that you expect.
 
     The case expects your answer even if the diagnosis disagrees. Secrets in the log are replaced. Several LOGs are logs
     of one launch.

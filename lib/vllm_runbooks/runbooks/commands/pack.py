@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
-@given.value("--command FILE", "The launch script or manifest of this log.", complete.SCRIPT)
+@given.value("--command FILE", "Launch script or manifest of this log.", complete.SCRIPT)
 @given.value(
     "--gpus SPEC",
     "GPUs of the launch: 8xRTX3090, a snapshot file or case, or local.",
     complete.CARDS,
 )
 @given.value("--vllm VERSION", "Release that wrote the log, if the log does not print it.", complete.RELEASE)
-@given.value("--start N", "Which of several launches, from 1 (default: the last).", click.IntRange(min=1))
+@given.value(
+    "--start N", "Which launch to use if there are several, from 1 (default: the last).", click.IntRange(min=1)
+)
 @click.option("--no-inventory", is_flag=True, help="Leave out this host's inventory.")
 @given.value("-o --output out FILE.zip", "Output file (default: LOG-pack.zip in this folder).", given.FILE)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
@@ -55,7 +57,7 @@ def pack(
     issue: bool,
     form: str,
 ) -> int:
-    """Pack logs, command, inventory and diagnosis into one archive to share, with a draft of the issue.
+    """Pack logs, command, inventory and diagnosis into one archive to share, and draft an issue.
 
     Give a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
     replaced everywhere; a manifest counts the replacements by kind and file. `diagnose` reads the archive.

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | None, command: tuple[str, ...]) -> int:
     """Record a command's output, or a log, as a case for `check`.
 
-    The command runs until it ends, until Ctrl-C, or as long as --for says; its child processes end with it. Its output
-    is shown as it comes. Secrets are replaced on screen and in the case. The diagnosis becomes the expected answer:
-    review it.
+    The command runs until it ends, until Ctrl-C, or for the time set by --for; its child processes
+    end with it. Its output is shown live. Secrets are replaced on screen and in the case. The
+    diagnosis becomes the expected answer: review it.
 
     Exit status: 0 the case was written, whatever the status of the command; 2 it was not written.
     """

@@ -200,7 +200,7 @@ def run(
     form: str,
     **of_steps: Any,
 ) -> int:
-    """Run one runbook headless and report its verdict.
+    """Run a runbook headless and report its verdict.
 
     ID is a runbook's id, or the path of an .ipynb file. Parameters are checked before a kernel starts.
     """
