@@ -25,7 +25,7 @@ def rules(text: str, name: str = "a.yaml") -> list[str]:
     ("text", "expected"),
     [
         (f"{KUBEAI}  args: [--max-modl-len=1]\n", ["option.unknown"]),
-        (f"{KUBEAI}  args: [--max-model-len=x]\n", ["option.wrong-type"]),
+        (f"{KUBEAI}  image: vllm/vllm-openai:latest\n  args: [--max-model-len=x]\n", ["option.wrong-type"]),
         (f"{KUBEAI}  args: [--num-scheduler-steps=8]\n  env: {{VLLM_USE_V1: '1'}}\n", []),
         (f"{KUBEAI}  image: vllm/vllm-openai:v0.19.0\n  args: [--num-scheduler-steps=8]\n", ["option.removed"]),
         (f"{KUBEAI}  image: vllm/vllm-openai:latest\n  args: [--num-scheduler-steps=8]\n", ["option.removed"]),

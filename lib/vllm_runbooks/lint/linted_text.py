@@ -352,9 +352,7 @@ class LintedText:
         for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
         hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
-        for hit in environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None):
-            if not built_launches.is_of_other_release(hit, self.page.starts):
-                yield hit
+        yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
