@@ -459,7 +459,7 @@ def test_an_invalid_release_is_rejected_alike(capsys: pytest.CaptureFixture[str]
         ("check --only tiny-cpu-servd", "did you mean tiny-cpu-served?"),
         ("check --only two-nice-things", "no runbook or case has this id; the nearest are two-nodes-"),
         ("check --only zzzz", "; `vllm-runbooks list` lists the runbooks, "),
-        ("plan Qwen/Qwen3-8B", "give GPUs, as in --gpus 8xRTX3090."),
+        ("plan Qwen/Qwen3-8B", "pass the GPUs, as in --gpus 8xRTX3090."),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find?"),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --zzzz", "has no option --zzzz."),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --tp 0", "parallel sizes must be at least 1"),

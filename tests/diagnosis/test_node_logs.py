@@ -86,7 +86,7 @@ def test_a_clock_that_is_off_is_seen(seconds: int) -> None:
     assert [log.clock_offset_s for log in found.nodes.logs] == [0.0, float(seconds)]
     assert cause(found).symptom == "dist.peer_lost.vanished"
     assert found.notes == (
-        f"The clock of node 1 differs by {seconds:+} s from the first log's; the order of events is corrected for it.",
+        f"The clock of node 1 differs by {seconds:+} s from the first log's; the event order is corrected.",
     )
 
 

@@ -293,7 +293,7 @@ def test_without_a_known_error_the_advice_is_shown() -> None:
     """The notice is then the nearest thing."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
 
-    assert "NEAREST SYMPTOM" in answers.text(answer)
+    assert "CLOSEST MATCH" in answers.text(answer)
     assert "  Look for\n    the error in the other log\n" in answers.text(answer)
     assert "Look for" in answers.cause(answer).html
     assert "Look for" not in answers.cause(made()).html

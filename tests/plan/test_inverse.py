@@ -392,11 +392,11 @@ def test_one_side_may_be_sure_of_nothing() -> None:
     """In words: of small numbers with their decimals, of large ones without."""
     told = [inverse._careful(low, "tokens") for low in (None, 0.42, 9.5, 10.0, 12_345.6)]
     assert told == [
-        "no value is certain by the conservative estimate",
-        "certain by the conservative estimate: 0.42 tokens",
-        "certain by the conservative estimate: 9.5 tokens",
-        "certain by the conservative estimate: 10 tokens",
-        "certain by the conservative estimate: 12,346 tokens",
+        "no value fits by the conservative estimate",
+        "fits even by the conservative estimate: 0.42 tokens",
+        "fits even by the conservative estimate: 9.5 tokens",
+        "fits even by the conservative estimate: 10 tokens",
+        "fits even by the conservative estimate: 12,346 tokens",
     ]
 
 
@@ -424,7 +424,7 @@ def test_the_shortage_below_the_lowest_utilization_is_named() -> None:
     assert found.budget is not None
     assert found.budget.settings.utilization == found.expected
     assert found.reasons[0].startswith(("the KV cache is too small", "no memory left for the KV cache"))
-    assert found.reasons[-1] == f"certain by the conservative estimate: {found.low:g}"
+    assert found.reasons[-1] == f"fits even by the conservative estimate: {found.low:g}"
     assert len(found.reasons) == 2
 
 
@@ -517,7 +517,7 @@ def test_the_smallest_gpu_has_certain_expected_and_unknown_answers() -> None:
     found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])
     assert found.expected is not None
     assert (found.expected.name, found.low, found.high) == ("H200", found.expected, found.expected)
-    assert found.reasons[0].startswith("the next smaller one, T4: the weights do not fit")
+    assert found.reasons[0].startswith("on the next smaller one, T4, the weights do not fit")
     assert found.reasons[1:] == ("unknown: a card",)
     none = inverse.smallest_card(asked, made, [card("T4")])
     assert (none.low, none.expected, none.high) == (None, None, None)
@@ -550,7 +550,7 @@ def test_each_change_has_its_cost_and_its_place() -> None:
         "max_num_batched_tokens": (2, "long prompts take more prefill steps"),
         "max_num_seqs": (3, f"at most {requests} requests run concurrently"),
         "enforce_eager": (4, "slower decoding without CUDA graphs"),
-        "kv_cache_dtype": (5, "8-bit KV cache: slightly less accurate"),
+        "kv_cache_dtype": (5, "slightly less accurate: 8-bit KV cache"),
         "tensor_parallel_size": (8, "2 GPUs instead of 1, and their traffic in every layer"),
     }.items()
     assert found["tensor_parallel_size"].changes == {"tensor_parallel_size": 2}

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cost import seconds
 from rows import in_one_test
+from vllm_runbooks.catalog.release_rules import ValueHistory
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import kv_cache
 from vllm_runbooks.plan.kv_cache import Demand, Kind, KvLayer, KvPool, KvRules, pool, rules
-from vllm_runbooks.plan.release_rules import ValueHistory
 
 GIB = 2**30
 _FULL = KvLayer(Kind.FULL, 16, heads=8, key_size=64)

@@ -10,11 +10,11 @@ import pytest
 from rows import in_one_test
 from vllm_runbooks.catalog import options, specs
 from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.catalog.release_rules import ValueHistory
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.plan import kv_layers as module
 from vllm_runbooks.plan.kv_cache import Demand, Kind, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, KvForms, kv_layers
-from vllm_runbooks.plan.release_rules import ValueHistory
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Quantization, Recurrent, Shape, shape
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.plan.weights import stages as split

@@ -427,7 +427,7 @@ def test_speed_is_bounded_by_the_bytes_per_token() -> None:
     cached = 8192 * 28 * 2 * 4 * 128 * 2
     assert way.speed is not None
     assert way.speed.tokens_per_s == pytest.approx(1008e9 / (weights + cached), rel=0.002)
-    assert "upper bound" in way.speed.basis
+    assert "read once per token" in way.speed.basis
     assert "8,192 tokens" in way.speed.basis
 
 
@@ -776,7 +776,7 @@ def test_unequal_gpus_of_one_group_are_named() -> None:
     given = {"max_model_len": 8192}
     found = judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given)
     assert _said(named(found, "1 x TP 2"), "one group") == (
-        "RTX3090, RTX4090 in one group: the smallest GPU limits all"
+        "RTX3090, RTX4090 in one group: limited by the smallest GPU"
     )
     assert not _said(named(found, "1 x PP 2"), "one group")
     assert _said(named(found, "2 x 1 GPU"), "copies on") == ("copies on different GPUs: figures of the slowest copy")
@@ -944,10 +944,10 @@ def test_stages_run_in_sequence_and_the_slowest_gpu_counts() -> None:
     assert stages.tokens_per_s == pytest.approx(one.tokens_per_s, rel=0.001)
     assert halves.tokens_per_s == pytest.approx(2 * one.tokens_per_s, rel=0.01)
     assert stages.basis == (
-        "an upper bound: the weights and the KV cache of 8,192 tokens, read once for every token at 2039 GB/s by one "
-        "stage after the other; compute, kernel launches, traffic between GPUs, and sampling are not counted"
+        "the weights and the KV cache of 8,192 tokens are read once per token at 2039 GB/s, one "
+        "stage after the other; compute, kernel launches, traffic between GPUs, and sampling are not included"
     )
-    assert one.basis.endswith("at 2039 GB/s; compute, kernel launches, and sampling are not counted")
+    assert one.basis.endswith("at 2039 GB/s; compute, kernel launches, and sampling are not included")
     slow = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given), "1 x TP 2")
     # 936 of 936 and 1,008 GB/s decide.
     alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "2xRTX3090", given=given), "1 x TP 2")

@@ -139,7 +139,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         (("openai/gpt-oss-20b", "--gpus", "A100"), "ambiguous GPU name; use A100-40GB or A100-80GB"),
         (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "unknown GPU"),
         (("openai/gpt-oss-20b",), "give GPUs"),
-        ((), "give a model and --gpus"),
+        ((), "pass a model and --gpus"),
         ((*GPT, "--max-model-lenn", "4"), "Did you mean --max-model-len?"),
         ((*GPT, "--swap-space", "4"), "--swap-space was removed: vLLM 0.19.0"),
         ((*GPT, "--tp", "0"), "parallel sizes must be at least 1"),

@@ -165,7 +165,7 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
          "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of 131,072 tokens"),
         ({"total_concurrency": 47.96, "layout": ParallelLayout(2, 1, 1, 2)},
          ("fits: 36.6 GiB of KV cache per GPU, 798,624 tokens in each replica, "
-          "room for 47 concurrent requests of 131,072 tokens in all")),
+          "room for 47 concurrent requests of 131,072 tokens in total")),
         ({"options": {}},
          "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of the whole context"),
         ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
@@ -208,7 +208,7 @@ fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of
 131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
-GPU 0 · A100-80GB: 79.25 GiB, 36.56 for the KV cache, enough for a request
+GPU 0 · A100-80GB: 79.25 GiB, 36.56 GiB for the KV cache, enough for one request
   GiB                  low  expected    high
   weights            13.69     13.69   13.72
   activation peak     0.73      0.77    0.86
@@ -299,9 +299,9 @@ def test_gpus_with_equal_plans_are_grouped(fits: Plan, pair: Layouts) -> None:
 
     assert plans.text(four).count("  expected    high\n") == 1
     assert "GPUs 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
-    two = plans.text(pair.layouts[1])
-    assert "GPU 0 · RTX3090 · node1: 23.69 GiB, 8.60 for the KV cache, enough for a request" in two
-    assert "GPU 1 · RTX3090 · node1: 23.69 GiB, 9.93 for the KV cache, enough for a request" in two
+    two = " ".join(plans.text(pair.layouts[1]).split())
+    assert "GPU 0 · RTX3090 · node1: 23.69 GiB, 8.60 GiB for the KV cache, enough for one request" in two
+    assert "GPU 1 · RTX3090 · node1: 23.69 GiB, 9.93 GiB for the KV cache, enough for one request" in two
 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
@@ -310,7 +310,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
 
     first = (
         "fits: best as 2 x 1 GPU, 8.60 GiB of KV cache per GPU, 644,304 tokens in each replica, "
-        "room for 10,067 concurrent requests of the whole context in all "
+        "room for 10,067 concurrent requests of the whole context in total "
     )
     assert " ".join(said.split()).startswith(first)
     assert (
@@ -326,8 +326,8 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         "BEST LAYOUT: 2 x 1 GPU\n"
     ) in said
     assert "  KV cache per request  1.7 MiB per GPU\n" in said
-    assert "5,033 of the whole context in each replica, 10,067 in all" in " ".join(said.split())
-    assert "SPEED, AN ESTIMATE\n  At most 95 tokens/s of one request while decoding: the weights are read" in said
+    assert "5,033 of the whole context in each replica, 10,067 in total" in " ".join(said.split())
+    assert "ESTIMATED SPEED\n  Decoding of one request: at most 95 tokens/s (the weights are read" in said
     assert said.endswith("INVALID\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
 
 
@@ -446,10 +446,10 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
     assert str(plan_words.compared_headline(PlanComparison((weights,), None))) == (
-        "as planned: 1 printed term within the plan's own band"
+        "as planned: 1 reported value within the planned range"
     )
     assert str(plan_words.compared_headline(PlanComparison((weights, weights), None))).startswith(
-        "as planned: 2 printed terms"
+        "as planned: 2 reported values"
     )
     assert plans.text_compared(bare) == "not compared: the log prints no term of the plan\n"
     assert (
@@ -472,7 +472,7 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
     ("calibration", "said"),
     [
         (PlanCalibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
-        (PlanCalibration(True), "CALIBRATION\n  - used; no recorded start corrects these terms\n"),
+        (PlanCalibration(True), "CALIBRATION\n  - used; no recorded launch corrects these values\n"),
     ],
 )
 def test_corrections_of_the_plan_are_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:
@@ -615,7 +615,7 @@ def test_replicas_inside_one_server_are_listed_once(pair: Layouts) -> None:
     found = replace(pair, layouts=(each, half, same, dark, full, refused))
 
     for said in (str(render.plan_sections.ranking(found)), plans.text(found)):
-        assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
+        assert "Equivalent layouts with data parallelism inside one server: DP 2 as 2 x 1" in said
         assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
     assert "THE FIRST" not in str(render.plan_sections.ranking(found))
     assert "INVALID\n  - TP 3" in str(render.plan_sections.ranking(found))

@@ -380,7 +380,7 @@ def test_uneven_stages_of_the_example_nodes_are_written() -> None:
     assert parts[0].groups() == parts[1].groups()
     assert int(parts[0][1]) * 2 < int(parts[0][2])
     assert tensor.fits is False
-    assert any("the smallest GPU limits all" in reason for reason in tensor.reasons)
+    assert any("limited by the smallest GPU" in reason for reason in tensor.reasons)
 
 
 def test_the_larger_gpu_alone_is_a_layout() -> None:

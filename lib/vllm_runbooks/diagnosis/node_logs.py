@@ -433,7 +433,7 @@ def noted(
     off = [log for log in nodes_known.logs if log.clock_offset_s and abs(log.clock_offset_s) > _CLOCK_TOLERANCE_S]
     notes += [
         say(
-            "The clock of {node} differs by {seconds} s from the first log's; the order of events is corrected for it.",
+            "The clock of {node} differs by {seconds} s from the first log's; the event order is corrected.",
             node=names[log.file] if log.node_rank is None else say("node {node}", node=log.node_rank),
             seconds=f"{log.clock_offset_s:+g}",
         )

@@ -107,7 +107,7 @@ class LaunchCommand:
 
     def _checked(self, remedy: Remedy) -> Remedy | None:
         if not remedy.edits:
-            return self._unknown(remedy, "no command is changed")
+            return self._unknown(remedy, "no command change")
         if self._is_useless(remedy):
             return None
         if self.found is None:

@@ -414,7 +414,7 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
     if not statements:
         return "", True
     end = "" if is_within else "; the KV cache layout differs from the plan"
-    return f"by this release's layout {size:.2f} GiB have room for {'; '.join(statements)}{end}", is_within
+    return f"in this release's layout, {size:.2f} GiB has room for {'; '.join(statements)}{end}", is_within
 
 
 def _residuals(

@@ -143,7 +143,7 @@ def plan(
         return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, explain=explain, form=form)
     _check_model(model)
     if model is None and gpus is None:
-        raise click.UsageError("give a model and --gpus, or --from-log and a log.")
+        raise click.UsageError("pass a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
         cards = "one GPU's name, as in --gpus H100-80GB" if what == Find.GPUS else "GPUs, as in --gpus 8xRTX3090"
         raise click.UsageError(f"give {'a model' if model is None else cards}.")

@@ -233,8 +233,7 @@ _HIDDEN_STATES = (2.7, 3.75, 4.6)
 launches."""
 _FORWARD_SOURCE = (
     "the forward pass: the widest layer's tensors and 3.75 hidden states; 9 measured launches of 0.7.3 to 0.26.0, "
-    "median"
-    " 0.7%, worst 6%; " + _H100
+    "error 0.7% (median), 6% (maximum); " + _H100
 )
 _SIMULATES_CONTEXT: Key = (0, 11)
 """The profiling run makes the expanded context of latent attention (mla/common.py, 0.11.2 :1879-1888)."""
@@ -571,7 +570,7 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
     return Term(
         "cuda_graphs",
         Band(int(band.low * low), int(band.expected * middle), int(band.expected * high)),
-        f"an estimate, 0.6 to 2.4 times what the capture needs (25 measured pairs); {source}",
+        f"vLLM's estimate, 0.6 to 2.4 times the memory that the capture uses (25 measured pairs); {source}",
     )
 
 

@@ -13,10 +13,10 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key
+from vllm_runbooks.catalog.release_rules import SinceRelease, rules_in
 from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.plan.families import Family
-from vllm_runbooks.plan.release_rules import SinceRelease, rules_in
 from vllm_runbooks.plan.shape import Attention, Layer, Rope, Shape, shape
 from vllm_runbooks.plan.tensors import ModelTensor, layer_tensors, linear, norm
 from vllm_runbooks.plan.weights import Loaded, Ranks, TensorInventory, Variant, inventory, load, size_on_rank

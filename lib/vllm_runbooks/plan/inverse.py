@@ -124,11 +124,11 @@ def longest_context(start: Trial) -> SearchResult:
 
 def _careful(low: float | None, unit: str) -> str:
     if low is None:
-        return "no value is certain by the conservative estimate"
+        return "no value fits by the conservative estimate"
     return (
-        f"certain by the conservative estimate: {low:,.6g} {unit}"
+        f"fits even by the conservative estimate: {low:,.6g} {unit}"
         if low < 10
-        else f"certain by the conservative estimate: {low:,.0f} {unit}"
+        else f"fits even by the conservative estimate: {low:,.0f} {unit}"
     )
 
 
@@ -366,9 +366,11 @@ def smallest_card(
         if len(fitting) == 3:
             break
     low, expected, high = (fitting.get(side) for side in range(3))
-    reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
+    reasons = []
+    if last and last.limits:
+        reasons.append(f"on the next smaller one, {last.ranks[0].device.name}, {last.limits[0]}")
     if low != expected:
-        reasons.append(f"certain by the conservative estimate: {low.name if low else 'none of them'}")
+        reasons.append(f"fits even by the conservative estimate: {low.name if low else 'none of them'}")
     if unknown:
         reasons.append(f"unknown: {', '.join(unknown)}")
     return Smallest(low, expected, high, tuple(reasons))
@@ -482,7 +484,7 @@ class _Out:
     def _cache(self) -> _Change | None:
         if self.now.settings.cache.dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
             return None
-        cost = "8-bit KV cache: slightly less accurate"
+        cost = "slightly less accurate: 8-bit KV cache"
         return _Change({"kv_cache_dtype": "fp8"}, cost, _PRICES["cache"])
 
     def _cards(self) -> _Change | None:

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.catalog.release_rules import SinceRelease, ValueHistory
 from vllm_runbooks.catalog.tables import load_table
-from vllm_runbooks.plan.release_rules import SinceRelease, ValueHistory
 from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.spelling import alike
 

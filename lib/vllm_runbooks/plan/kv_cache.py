@@ -15,8 +15,8 @@ from functools import cache, cached_property
 from operator import add
 
 from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.release_rules import rules_in
 from vllm_runbooks.core.errors import RunbooksError
-from vllm_runbooks.plan.release_rules import rules_in
 
 
 class Kind(StrEnum):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.release_rules import rules_in
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
-from vllm_runbooks.plan.release_rules import rules_in
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.weights import VALUE_BYTES
 

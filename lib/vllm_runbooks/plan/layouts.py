@@ -365,7 +365,7 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
         elif None in joins:
             remarks[f"unknown interconnect: over PCIe {traffic} is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:
-            remarks[f"{_listed(device.name for device in group)} in one group: the smallest GPU limits all"] = None
+            remarks[f"{_listed(device.name for device in group)} in one group: limited by the smallest GPU"] = None
     return slow, list(remarks)
 
 
@@ -432,11 +432,11 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
     parts.append(f"the KV cache of {context:,} tokens")
     left_out = "traffic between GPUs, " if len(devices) > 1 and between is None else ""
     basis = (
-        f"an upper bound: {' and '.join(parts)}, read once for every token at "
+        f"{' and '.join(parts)} are read once per token at "
         f"{_listed(f'{device.bandwidth_gb_s:g}' for device in devices)} GB/s"
-        f"{' by one stage after the other' if ranks.pipeline > 1 else ''}"
+        f"{', one stage after the other' if ranks.pipeline > 1 else ''}"
         f"{f', and {between.token_s * 1e3:.2g} ms of network latency' if between is not None else ''}; compute, "
-        f"kernel launches, {left_out}and sampling are not counted"
+        f"kernel launches, {left_out}and sampling are not included"
     )
     return Speed(1 / seconds, basis)
 

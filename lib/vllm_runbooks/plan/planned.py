@@ -239,7 +239,7 @@ def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
     if rank.available is not None and made.blocks is not None and made.pool is not None:
         size = made.pool.bytes_per_block[rank.stage]
         low, expected, high = (_gib(blocks * size) for blocks in made.blocks)
-        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the smallest GPU limits all"
+        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; limited by the smallest GPU"
         terms.append(PlannedTerm("kv_cache", low, expected, high, source))
     elif rank.available is not None:
         low, expected, high = (_gib(max(0, side)) for side in rank.available)

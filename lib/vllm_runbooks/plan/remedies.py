@@ -224,7 +224,7 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
         changed = replace(free, model=replace(checkpoint, draft=model.draft))
         whole = list(_remedies(changed, _fitting(ways(changed)), RemedyKind.CHECKPOINT, 0, ()))
         for remedy in whole or _of_options(changed, changed):
-            costs, price = (*remedy.costs, "some accuracy: quantized weights"), _CHECKPOINT_PRICE + remedy.price
+            costs, price = (*remedy.costs, "less accurate: quantized weights"), _CHECKPOINT_PRICE + remedy.price
             kind, name = RemedyKind.CHECKPOINT, checkpoint.name
             fitting.append(replace(remedy, kind=kind, price=price, costs=costs, checkpoint=name))
     # Without changes: least loss first; with changes: longest context first.

@@ -170,7 +170,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     say = Wording(answer.lang)
     is_nearest = finding.look_in is not None and answer.first_error is None
     head = "INTERNAL ERROR" if finding == answer.internal_error else "ROOT CAUSE"
-    head = head if not finding.look_in else "NEAREST SYMPTOM" if is_nearest else "FAILURE NOTICE"
+    head = head if not finding.look_in else "CLOSEST MATCH" if is_nearest else "FAILURE NOTICE"
     level = styled(say(finding.level.value), _LEVELS[finding.level])
     blocks: list[TextBlock] = [
         SentenceLines(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),

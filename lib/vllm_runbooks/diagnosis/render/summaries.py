@@ -232,7 +232,7 @@ def _unexplained(answer: Answer, say: Wording) -> Iterator[Step]:
         place = answer_words.place_of(answer.first_error, answer.files, say)
         # A message that embeds a traceback ends with the traceback's header, which says nothing.
         words = answer.first_error.text.partition(" Traceback (most recent call last)")[0][:_MOST_QUOTED]
-        yield Step(say("Note"), say("Earlier unexplained error: {place}: {words}", place=place, words=words))
+        yield Step(say("Note"), say("Earlier unexplained error ({place}): {words}", place=place, words=words))
 
 
 def _share(pack: str, say: Wording) -> Iterator[Step]:
@@ -317,7 +317,7 @@ def _memory_text(use: MemoryUse, say: Wording) -> str:
     cache = say("{gib} GiB for the KV cache", gib=f"{use.kv_cache_gib:.2f}")
     if use.request_gib is None:
         return cache
-    return say("{cache}, one request needs {gib}", cache=cache, gib=f"{use.request_gib:.2f}")
+    return say("{cache}, {gib} per request", cache=cache, gib=f"{use.request_gib:.2f}")
 
 
 def _more(answer: Answer, again: str, say: Wording) -> Step | None:

@@ -153,9 +153,7 @@ def _compared_notes(compared: PlanComparison) -> list[list[TextBlock]]:
         missing = [bulleted(f"unknown: {unknown_reason(sentence)}") for sentence in compared.missing]
         parts.append(headed("NOT COMPARED", missing))
     if compared.residuals:
-        parts.append(
-            headed("KEPT FOR CALIBRATION", [bulleted(sentence) for sentence in plan_words.residuals(compared)])
-        )
+        parts.append(headed("FOR CALIBRATION", [bulleted(sentence) for sentence in plan_words.residuals(compared)]))
     return parts
 
 
@@ -176,7 +174,7 @@ def _details(plan: Plan, *, has_command: bool = True) -> list[list[TextBlock]]:
     if plan.options:
         parts.append(headed("DEFAULTS OF THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
     if plan.speed:
-        parts.append(headed("SPEED, AN ESTIMATE", [Prose(plan_words.speed(plan.speed))]))
+        parts.append(headed("ESTIMATED SPEED", [Prose(plan_words.speed(plan.speed))]))
     if plan.deployment and has_command and plan.fits is not False:
         command = [Line("  " + styled(line, Tone.COMMAND)) for line in plan.deployment.command.splitlines()]
         parts.append(headed(f"COMMAND, linted for vLLM {plan.vllm.version}", command or [BLANK]))

@@ -228,7 +228,7 @@ def _gives(plan: Plan) -> str:
     count = f"{scheduled:,}" if is_limited else concurrency_text(concurrency)
     requests = f"{count} concurrent requests of {length:,} tokens" if length else ""
     room = f"; --max-num-seqs allows no more, the cache has room for {concurrency_text(concurrency)}"
-    return f"{', '.join(parts)}: {requests}{' in all' if is_copied else ''}{room if is_limited else ''}."
+    return f"{', '.join(parts)}: {requests}{' in total' if is_copied else ''}{room if is_limited else ''}."
 
 
 def _scheduled(plan: Plan) -> int | None:
@@ -252,10 +252,10 @@ def _why_not(plan: Plan) -> str:
     if limit.startswith(CACHE_LACKS) and cache.gib is not None and cache.needed_gib is not None:
         length = plan_words.option(plan, "max_model_len")
         each = " per GPU" if len(plan.per_gpu) > 1 else ""
-        left = f"{_gib(max(cache.gib, 0.0))} GiB are left" if cache.gib >= 0.01 else "nothing is left"
+        left = f"{_gib(max(cache.gib, 0.0))} GiB is left" if cache.gib >= 0.01 else "none is left"
         left += f", {_gib(cache.high)} in the best case" if cache.high and cache.high >= cache.needed_gib else ""
         how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
-        return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, {left}{how}."
+        return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}; {left}{how}."
     return sentence_of(limit or plan_words.headline(plan).why)
 
 
@@ -267,8 +267,8 @@ def _why_uncertain(plan: Plan) -> str:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
     expected = "" if cache.gib is None else f" ({_gib(max(cache.gib, 0.0))} expected)"
-    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} are left for the KV cache{each}"
-    return f"{left}, one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
+    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is left for the KV cache{each}"
+    return f"{left}; one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
 
 
 def _gib(amount: float) -> str:
@@ -288,7 +288,7 @@ def _found_text(found: FindAnswer) -> str:
     edge = found.low if found.quantity is Find.UTILIZATION else found.high
     may = {
         Find.CONTEXT: "up to {edge} may fit", Find.CONCURRENCY: "up to {edge} may fit",
-        Find.GPUS: "at most {edge}", Find.UTILIZATION: "from {edge} on it may fit",
+        Find.GPUS: "at most {edge}", Find.UTILIZATION: "may fit from {edge}",
     }[found.quantity]  # fmt: skip
     more = "" if edge in (None, found.value) else f"; {may.format(edge=plan_words.found_value(found, edge))}"
     return f"{name}: {value}{more}."
@@ -339,7 +339,7 @@ def _servers_comment(plan: Plan, count: int) -> str:
     port = re.search(r" --port (\d+)", launch.command) if launch is not None else None
     size = len(first)
     if first != [str(number) for number in range(size)] or port is None or len(plan.gpus) > 1:
-        return f"# Server 1 of {count}; the others have other GPUs and ports."
+        return f"# Server 1 of {count}; the others use other GPUs and ports."
     devices = ",".join(str(size + number) for number in range(size))
     more = ", and so on" if count > 2 else ""
     return f"# Server 1 of {count}. Server 2: CUDA_VISIBLE_DEVICES={devices} and --port {int(port[1]) + 1}{more}."
@@ -425,7 +425,8 @@ def _steps(
             yield Step("Note", sentence_of(reason))
     has_several = best is not None and best.layout is not None and best.layout.replicas > 1
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
-        yield Step("Next", f"{DEPLOY} DIR writes all {best.layout.replicas} servers, and nginx in front of them.")
+        servers = best.layout.replicas
+        yield Step("Next", f"{DEPLOY} DIR writes the files of all {servers} servers and of nginx in front of them.")
     if answer.fits or remedies:
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):

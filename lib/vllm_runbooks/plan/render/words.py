@@ -16,10 +16,10 @@ from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedC
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
-_ROOM = {True: "enough for a request", False: "too little"}
+_ROOM = {True: "enough for one request", False: "not enough"}
 """What a GPU alone has; whether the start fits is said of the plan."""
 VERDICTS = {True: "fits", False: "does not fit", None: "uncertain"}
-_MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
+_MEANINGS = {"slots": "slots of one layer group", "full-length": "in full-length requests"}
 _FOUND = {
     Find.CONTEXT: "longest context",
     Find.CONCURRENCY: "max concurrency",
@@ -40,7 +40,7 @@ def _what_it_gives(plan: Plan) -> str:
     cache, at_once = plan.kv_cache, plan_pictures.requests_at_once(plan)
     is_shared = plan_pictures.is_copied(plan)
     each_card = " per GPU" if is_shared or len(plan.per_gpu) > 1 else ""
-    each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
+    each_replica, in_all = (" in each replica", " in total") if is_shared else ("", "")
     parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB of KV cache{each_card}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
     parts += (
@@ -125,7 +125,7 @@ def card_name(group: Sequence[PlannedRank]) -> str:
     """Name of identical GPUs, with their memory and the free part."""
     rank, name = group[0], plan_pictures.cards_name(group)
     total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
-    left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
+    left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} GiB for the KV cache"
     return f"{name[:1].upper()}{name[1:]}: {total}{left}{'' if rank.fits is None else f', {_ROOM[rank.fits]}'}"
 
 
@@ -166,7 +166,7 @@ def _needed(plan: Plan) -> list[tuple[str, str]]:
 def _together(plan: Plan) -> str:
     if plan.total_concurrency is None or not plan_pictures.is_copied(plan):
         return ""
-    return f" in each replica, {concurrency_text(plan.total_concurrency)} in all"
+    return f" in each replica, {concurrency_text(plan.total_concurrency)} in total"
 
 
 def _between(low: float | None, high: float | None, style: str) -> str:
@@ -182,14 +182,14 @@ def settled(options: Mapping[str, Any]) -> str:
 
 def speed(estimate: Speed) -> str:
     """Estimate of the speed, with its basis."""
-    return f"At most {estimate.tokens_per_s:,.0f} tokens/s of one request while decoding: {estimate.basis}"
+    return f"Decoding of one request: at most {estimate.tokens_per_s:,.0f} tokens/s ({estimate.basis})"
 
 
 def calibrated(plan: Plan) -> Sequence[str]:
     """Recorded launches that calibrate the plan, a sentence each."""
     if not plan.calibration.used:
         return ["none: from the configuration and this release's rules and constants"]
-    return plan.calibration.rows or ["used; no recorded start corrects these terms"]
+    return plan.calibration.rows or ["used; no recorded launch corrects these values"]
 
 
 def legal(layouts: Layouts) -> list[Plan]:
@@ -238,7 +238,7 @@ def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
         f"{', '.join(map(plan_pictures.layout_name, twins))} as {plan_pictures.layout_name(listed[key])}"
         for key, twins in same.items()
     ]
-    note = f"The same with copies inside one server (DP) in place of servers: {'; '.join(notes)}." if notes else ""
+    note = f"Equivalent layouts with data parallelism inside one server: {'; '.join(notes)}." if notes else ""
     return list(listed.values()), note
 
 
@@ -302,7 +302,7 @@ def compared_headline(compared: PlanComparison) -> Headline:
     both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
     if not both:
         return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
-    return Headline("as planned", f"{both} printed term{'s' * (both != 1)} within the plan's own band")
+    return Headline("as planned", f"{both} reported value{'s' * (both != 1)} within the planned range")
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:
