@@ -23,6 +23,7 @@ BUILT_UP = {
     "reading.arguments.words.Rewritten",
     "reading.documents.launchers.Options",
     "reading.documents.magics.Lines",
+    "reading.documents.quoted_code._Level",
     "reading.documents.starts.DocumentReading",
     "reading.shell.run._Branches",
     "reading.shell.state.Shell",

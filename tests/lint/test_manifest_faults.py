@@ -12,11 +12,7 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import checking
 
 HERE = Path(__file__).parent
-GROUP = pytest.param(
-    "lws.yaml", marks=pytest.mark.xfail(reason="only the GPUs of one pod of a group are counted", strict=False)
-)
 NAMES = sorted(path.name for path in (HERE / "manifests").iterdir())
-MANIFESTS = [GROUP if name == "lws.yaml" else name for name in NAMES]
 FAULTS = YAML(typ="safe").load(HERE / "manifest_faults.yaml")
 LEAST_FOUND = 55
 
@@ -38,7 +34,7 @@ def is_found(fault: dict[str, Any]) -> bool:
     return any(rule in rules and line in lines for rule, lines in lint(fault["file"], changed))
 
 
-@pytest.mark.parametrize("name", MANIFESTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_correct_manifest_has_no_problems(name: str) -> None:
     """A correct manifest has no error and no warning."""
     assert lint(name, (HERE / "manifests" / name).read_text(encoding="utf-8")) == []

@@ -154,9 +154,11 @@ def _edits(launch: WrittenLaunch, parsed: Parsed, named: _Named, nearest: str | 
 
 
 def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, data: ReleaseData) -> Iterator[Hit]:
-    config, twice = extension(SPECULATION)(facts.flags)
     dest = next((name for name in _SPECULATIVE if parsed.places.get(name)), None)
-    if not isinstance(config, Mapping) or twice is not None or dest is None or UNKNOWN in config.values():
+    if dest is None:
+        return
+    config, twice = extension(SPECULATION)(facts.flags)
+    if not isinstance(config, Mapping) or twice is not None or UNKNOWN in config.values():
         return
     release = tuple(int(part) for part in data.version.split("."))
     text_type = _text_type(facts)
