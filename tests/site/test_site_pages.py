@@ -199,6 +199,21 @@ def test_fitting_gpus_match_the_planner() -> None:
     assert model_fits.fewest("BAAI/bge-m3", "H200").reason
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu"),
+    [("deepseek-ai/DeepSeek-R1", "RTX4090"), ("deepseek-ai/DeepSeek-R1", "A100-80GB"), ("Qwen/Qwen3-235B-A22B", "T4")],
+)
+def test_a_model_that_fits_on_no_count_shows_the_memory_of_the_largest(model: str, gpu: str) -> None:
+    """Weights of one of 8 GPUs, as the plan for 8 has them, though smaller counts are skipped."""
+    fit = model_fits.fewest(model, gpu)
+
+    assert fit.plan is not None
+    assert fit.fits is False
+    assert (fit.count, len(fit.plan.per_gpu)) == (8, 8)
+    same = planner.plan_model(model, fit.gpus, tp=8)
+    assert fit.plan.per_gpu[0].terms == same.per_gpu[0].terms
+
+
 def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
     """The tile has GPUs and command; each row links to the same question in the browser."""
     specs, name = catalog.specs(), "meta-llama/Llama-3.3-70B-Instruct"

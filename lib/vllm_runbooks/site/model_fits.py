@@ -84,9 +84,11 @@ class ModelFit:
 @cache
 def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
     """Plan a model on 1, 2, 4 and 8 GPUs of a kind, at most `most`, until it fits, maybe with a shorter context."""
-    least, count, plan = 1, 1, None
-    for count in (number for number in _COUNTS if number <= most):
-        if count < least:
+    counts = [number for number in _COUNTS if number <= most]
+    least, planned_count, plan = 1, 1, None
+    for count in counts:
+        # A count that cannot hold the weights is skipped, except the largest: its memory is reported.
+        if count < least and count != counts[-1]:
             continue
         try:
             request = planner.request(model, f"{count}x{gpu}", tp=count)
@@ -96,11 +98,13 @@ def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
                 if shorter.fits and (words.option(shorter, "max_model_len") or 0) >= SHORTEST_CONTEXT:
                     return ModelFit(model, gpu, count, shorter, is_shortened=True)
         except InputError as error:
+            if count < least:
+                break
             return ModelFit(model, gpu, count, None, str(error).partition(": ")[2])
         if plan.fits is not False:
             return ModelFit(model, gpu, count, plan, "" if plan.fits else _unknown(plan))
-        least = _least(plan, count)
-    return ModelFit(model, gpu, count, plan)
+        least, planned_count = _least(plan, count), count
+    return ModelFit(model, gpu, planned_count, plan)
 
 
 def weights_gib(model: str) -> float | None:
