@@ -14,7 +14,7 @@ from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan import planned, planner
 from vllm_runbooks.plan.records import Find, Plan
 from vllm_runbooks.plan.render import words
-from vllm_runbooks.plan.render.summaries import SHORTEST_CONTEXT
+from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 
 COMMON_GPUS = ("RTX4090", "L40S", "A100-80GB", "H100-80GB", "H200", "B200")
 """GPUs on which every model is planned, the smallest first."""

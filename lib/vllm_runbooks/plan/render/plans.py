@@ -15,6 +15,7 @@ from vllm_runbooks.core.views.elements import (
     RED,
     Headline,
     badge,
+    coloured,
     heading,
     html_table,
     preformatted,
@@ -40,6 +41,7 @@ from vllm_runbooks.core.views.styled import (
 from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 
 Viewed = Plan | Layouts | PlanComparison | FindAnswer
 """Records of the planner that these views render."""
@@ -363,7 +365,8 @@ def ranking_html(legal: Sequence[Plan]) -> str:
     if not legal:
         return ""
     listed, same = plan_words.folded(legal)
-    every = [[*map(escape, plan_words.layout_cells(plan))] for plan in listed]
+    every = [[_fit_html(plan) if n == 1 else _cell_html(cell) for n, cell in enumerate(plan_words.layout_cells(plan))]
+             for plan in listed]  # fmt: skip
     kept = [n for n in range(len(_RANKED)) if n == 0 or len({row[n] for row in every}) > 1 or len(every) == 1]
     rows = [[row[n] for n in kept] for row in every]
     rows[0][0] = tag("b", rows[0][0]) + (f" {badge('recommended', GREEN)}" if listed[0].fits else "")
@@ -373,6 +376,21 @@ def ranking_html(legal: Sequence[Plan]) -> str:
     return plan_pictures.layouts(listed) + table + (remark(same) if same else "")
 
 
+def _cell_html(cell: str) -> str:
+    """A cell of the terminal's ranking; the verdict has the shorter context."""
+    return escape(cell.removeprefix("max ").replace(" x ", " \N{MULTIPLICATION SIGN} "))
+
+
+def _fit_html(plan: Plan) -> str:
+    """Whether a layout fits, maybe with a shorter context."""
+    length = plan.kv_cache.longest_context or 0
+    if plan.fits is False and length >= SHORTEST_CONTEXT:
+        return coloured(f"fits at {length:,}", AMBER, _FIT)
+    sign = {True: "✓ ", False: "✗ "}.get(plan.fits, "? ")
+    return coloured(f"{sign}{plan_words.VERDICTS[plan.fits]}", TONES[plan.fits], _FIT)
+
+
+_FIT = "font-weight:600;white-space:nowrap"
 _RANKED = ("layout", "fits", "longest context", "concurrent at full context", "KV GiB per GPU")
 
 
