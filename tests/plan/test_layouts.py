@@ -1035,7 +1035,8 @@ def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], their
     ],
 )
 def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
-    others: list[dict[str, Any]], is_named: bool
+    others: list[dict[str, Any]],
+    is_named: bool,  # noqa: FBT001
 ) -> None:
     """Latency; nothing about layouts with less, or without more stages."""
     best = _made(concurrency_total=11.0, tensor=2, replicas=1)

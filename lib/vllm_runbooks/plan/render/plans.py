@@ -386,8 +386,8 @@ def _fit_html(plan: Plan) -> str:
     length = plan.kv_cache.longest_context or 0
     if plan.fits is False and length >= SHORTEST_CONTEXT:
         return coloured(f"fits at {length:,}", AMBER, _FIT)
-    sign = {True: "✓ ", False: "✗ "}.get(plan.fits, "? ")
-    return coloured(f"{sign}{plan_words.VERDICTS[plan.fits]}", TONES[plan.fits], _FIT)
+    sign = "?" if plan.fits is None else "✓" if plan.fits else "✗"
+    return coloured(f"{sign} {plan_words.VERDICTS[plan.fits]}", TONES[plan.fits], _FIT)
 
 
 _FIT = "font-weight:600;white-space:nowrap"
