@@ -135,7 +135,7 @@ def test_every_page_has_the_same_header() -> None:
 def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
     """The title begins with the message, and links to a diagnosis; the example has its summary."""
     symptom = catalog.load_catalog(()).symptoms[name]
-    page = symptom_pages.symptom_page(symptom, diagnosis=symptom_pages.diagnose_example(symptom))
+    page = symptom_pages.symptom_page(symptom, card=symptom_pages.diagnose_example(symptom))
     head = yaml.YAML(typ="safe").load(page.split("---\n")[1])
     error = symptom_pages.message(symptom)
 
@@ -144,13 +144,39 @@ def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
     assert symptom.title in head["page_title"]
     assert len(head["page_description"]) > 60
     assert f'href="../diagnose.html#symptom={name}"' in page
-    example = re.split(r"## .*Example.*\n", page)[1]
-    assert example.index("FAILED") < example.index(symptom.examples[0].text.strip().splitlines()[0])
+    top = page.split("\n## ")[0].split("\n# ")[1]
+    assert top.index("FAILED") < top.index(symptom.examples[0].text.strip().splitlines()[0])
+
+
+def test_the_first_screen_of_a_symptom_has_the_fix() -> None:
+    """The example's card with its fix is directly below the badges, before all headings; checks are left out."""
+    symptom = catalog.load_catalog(()).symptoms["kv.max_len_too_large"]
+    card = symptom_pages.diagnose_example(symptom)
+    top = symptom_pages.symptom_page(symptom, card=card).split("\n## ")[0]
+
+    assert "Fix of this example" in top
+    assert "--max-model-len" in top.replace("</span>", "")
+    assert "not checked" not in card
+    assert "--command" not in card
+
+
+def test_fixes_have_values_or_words_and_no_placeholders() -> None:
+    """No name of a capture is shown in a table of fixes."""
+    symptoms = catalog.load_catalog(()).symptoms
+    for symptom in symptoms.values():
+        page = symptom_pages.symptom_page(symptom)
+        found = re.search(r"## (?:<[^>]*>)*Fixes.*?(?=\n## |\Z)", page, re.DOTALL)
+        assert found is None or "⟨" not in found[0], symptom.id
+    page = symptom_pages.symptom_page(symptoms["oom.kv_alloc"])
+    assert r"Lower `kv-cache-memory-bytes`\, the configured KV cache size" in page
+    assert "Lower `gpu_memory_utilization` to the share that fits" in page
+    assert "the missing share" not in page
+    assert "calculates the values for your log" in page
 
 
 def test_an_example_without_that_cause_has_no_summary() -> None:
     """A hint's example is a healthy server's, so nothing claims that it failed."""
-    assert symptom_pages.diagnose_example(catalog.load_catalog(()).symptoms["triton.moe_untuned"]).card == ""
+    assert symptom_pages.diagnose_example(catalog.load_catalog(()).symptoms["triton.moe_untuned"]) == ""
 
 
 # GPUs and models
