@@ -400,5 +400,5 @@ def test_the_recommended_layout_is_marked_in_the_ranking() -> None:
     html = render.plan_sections.ranking(fitting).html
     assert re.search(r"<b>4 \u00d7 TP 2</b> <span [^>]*>recommended</span>", html)
     assert html.count(">recommended</span>") == 1
-    assert ">longest context</th>" not in html
-    assert ">longest context</th>" in render.plan_sections.ranking(found).html
+    assert ">fits</th>" not in html
+    assert ">fits</th>" in render.plan_sections.ranking(found).html

@@ -365,6 +365,20 @@ def test_a_layout_that_fits_a_shorter_context_does_not_contradict_itself(pair: L
     assert ">\u2717 does not fit</span>" in plans.ranking_html((pair.layouts[0], none))
 
 
+def test_a_page_has_the_layouts_and_one_chart_and_folds_the_calculation(pair: Layouts) -> None:
+    """The KV cache is in the table of layouts; terms, sources and speed are folded."""
+    html = plans.details_html(pair)
+    shown, folded = html.split("<details", 1)
+
+    assert shown.count("<table") == 1
+    assert shown.count("KV GiB per GPU") == 1
+    assert "Layouts side by side" not in html
+    for words in ("KV cache per request", "Speed, an estimate", "expected</th>"):
+        assert words not in shown
+        assert words in folded
+    assert "<details" in plans.details_html(pair.layouts[0])
+
+
 def test_an_error_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
