@@ -236,8 +236,19 @@ def test_a_model_that_fits_on_no_count_shows_the_memory_of_the_largest(model: st
     assert fit.plan is not None
     assert fit.fits is False
     assert (fit.count, len(fit.plan.per_gpu)) == (8, 8)
+    assert "\N{MUCH GREATER-THAN}" in model_fits.bar(fit) or gpu == "A100-80GB"
     same = planner.plan_model(model, fit.gpus, tp=8)
     assert fit.plan.per_gpu[0].terms == same.per_gpu[0].terms
+
+
+def test_a_gpu_page_leads_to_its_plan() -> None:
+    """A button below the title, with the GPU filled in; a model that fits on no count says so."""
+    gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.name == "T4")
+    page = spec_pages.gpu_page(gpu, {})
+
+    assert page.index("../plan.html#gpus=1xT4") < page.index("\n## ")
+    assert "not on 8\N{MULTIPLICATION SIGN} either" in page
+    assert page.count('<span class="legend-part">') == 4
 
 
 def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
@@ -247,6 +258,7 @@ def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
 
     assert "vllm serve meta-llama/Llama-3.3-70B-Instruct" in page
     assert "lint <span" in page
+    assert '<a class="action" href="../../plan.html#' in page
     assert "../../plan.html#model=meta-llama%2FLlama-3.3-70B-Instruct&amp;gpus=4xH100-80GB&amp;tp=4" in page
     assert page.count('<svg width="230"') == len(model_fits.COMMON_GPUS)
 

@@ -160,6 +160,10 @@ def bar(fit: ModelFit) -> str:
     text = f"Of {total:.1f} GiB: {', '.join(f'{name} {gib:.1f}' for gib, name in parts if gib)}"
     box = f'width="{_BAR_WIDTH:.0f}" height="{_BAR_HEIGHT:.0f}" viewBox="0 0 {_BAR_WIDTH:.0f} {_BAR_HEIGHT:.0f}"'
     need = f"{weights + rest:.1f} of {total:.1f} GiB"
+    if beyond * scale > _BAR_WIDTH - end:
+        # The red part is cut, so that its length does not show how much is lacking.
+        shapes.append(drawing.caption(_BAR_WIDTH - 2, _BAR_HEIGHT - 3, "\N{MUCH GREATER-THAN}", size=11, anchor="end"))
+        need += f" ({(weights + rest) / total:.1f}\N{MULTIPLICATION SIGN})"
     words_below = f"{need}, KV cache {cache_gib:.1f}" if cache_gib else need
     picture = f'<svg {box} role="img"><title>{escape(text)}</title>{"".join(shapes)}</svg>'
     return f"{picture}<small>{words_below}</small>"
@@ -168,7 +172,10 @@ def bar(fit: ModelFit) -> str:
 def legend() -> str:
     """Names of the bars' colors, as HTML."""
     parts = ("weights", "overhead", "kv_cache", "beyond")
-    swatches = (f'<span aria-hidden="true">{swatch(part)}</span> {part_name(part)}' for part in parts)
+    swatches = (
+        f'<span class="legend-part"><span aria-hidden="true">{swatch(part)}</span> {part_name(part)}</span>'
+        for part in parts
+    )
     return f'<p class="legend">Memory of one GPU: {" ".join(swatches)}</p>'
 
 
