@@ -24,13 +24,17 @@ from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.history.records import KINDS, HistoryEntry
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import planner
+from vllm_runbooks.runbooks.notebook import load_runbook
 from vllm_runbooks.site import (
     header,
     model_fits,
     myst,
     reference_pages,
+    rule_pages,
     run_pages,
+    runbook_pages,
     sealed,
     search_index,
     spec_pages,
@@ -427,3 +431,28 @@ def test_a_page_runs_its_own_scripts_alone(tmp_path: Path) -> None:
     (tmp_path / "bare.html").write_text("<p>no head")
     with pytest.raises(RunbooksError, match=r"bare\.html: has no head for the content security policy"):
         sealed.seal(tmp_path)
+
+
+# Runbooks and rules
+
+
+def test_a_runbook_page_begins_with_its_run_and_folds_its_symptoms() -> None:
+    """A run as expected has no badge, another one has."""
+    symptoms = {"port.in_use": catalog.load_catalog(()).symptoms["port.in_use"]}
+    title = {"cell_type": "markdown", "id": "title", "metadata": {"tags": []}, "source": "# Title\n\nText."}
+    runbook = replace(load_runbook(ROOT / "runbooks" / "single-gpu-oom.ipynb"), symptoms=tuple(symptoms))
+
+    def cells(verdict: Verdict) -> list[str]:
+        shown = runbook_pages.RunbookPage(runbook, {"cells": [title]}, verdict, "a-case")
+        return [cell["source"] for cell in runbook_pages.runbook_page(shown, symptoms)["cells"]]
+
+    assert cells(Verdict.PASS)[1].startswith("Example run on the recorded case")
+    assert "not as expected" in cells(Verdict.FAIL)[1]
+    assert "<summary>Symptoms in the catalog (1)</summary>" in cells(Verdict.PASS)[-1]
+
+
+def test_replacements_follow_the_reason_of_a_rule() -> None:
+    """Before further examples: they are what a reader looks up."""
+    page = rule_pages.rule_page(knowledge.knowledge().rules["option.removed"])
+
+    assert page.index("\n## Replacements") < page.index(">Other examples<")
