@@ -7,10 +7,11 @@ from typing import Any
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.markup import clean_html
 from vllm_runbooks.core.records import MemoryUse
+from vllm_runbooks.core.views.drawing import NARROW
 from vllm_runbooks.core.views.runbook_steps import StepText, step
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary
-from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.core.views.summary_html import memory_bars, rendered
 from vllm_runbooks.runbooks.shown_cells import shown_cells
 
 _DASH = "\u2013"
@@ -42,7 +43,23 @@ def test_a_published_summary_keeps_its_commands_and_its_bars() -> None:
     """Sanitizing keeps the mark for copying, and the part of a bar beyond the GPU."""
     html = clean_html(rendered(_SUMMARY).html)
     assert '<pre data-copy="command"' in html
-    assert "beyond the end of the GPU" in html
+    assert "beyond the limit of 24.00 GiB" in html
+
+
+def test_a_launch_over_its_share_has_a_red_part() -> None:
+    """The bar's line is the limit, though the GPU has more memory, and the legend names the red part."""
+    use = MemoryUse(24.0, 22.0, -2.0, None)
+    html = memory_bars((NamedMemory("now", use, "needs 22.00 GiB, limit 20.00 GiB"),))
+    scale = (NARROW - 2) / 24.0
+
+    assert use.limit_gib == 20.0
+    assert f'<rect x="{20 * scale:.1f}" y="2.0" width="{2 * scale:.1f}"' in html
+    assert f'<line x1="{20 * scale:.1f}"' in html
+    assert "beyond the limit of 20.00 GiB" in html
+    assert "beyond the limit</span>" in html
+    fits = memory_bars((NamedMemory("fix", MemoryUse(24.0, 18.0, 2.0, None), "2 GiB"),))
+    assert "beyond" not in fits
+    assert f'<line x1="{NARROW - 2:.1f}"' in fits
 
 
 def test_evidence_is_folded_below_its_fact() -> None:

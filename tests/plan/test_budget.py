@@ -104,6 +104,8 @@ def test_the_recorded_failure_is_predicted_at_its_place() -> None:
     assert first.startswith("profiling 1 video of 18,605 tokens runs out of memory before the KV cache is sized")
     assert f"SiluAndMul's output needs {failure()['tried_mib']} MiB" in first
     assert """--limit-mm-per-prompt '{"video": 0}'""" in first
+    needed, left = re.findall(r"in total ([\d.]+) GiB with 17% fragmentation, and ([\d.]+) GiB is left", first)[0]
+    assert float(needed) > float(left), "the sum that does not fit is the one compared"
     assert then.startswith("no memory left for the KV cache")
 
 

@@ -1025,6 +1025,29 @@ def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], their
 
 
 @pytest.mark.parametrize(
+    ("others", "is_named"),
+    [
+        ([{"concurrency_total": 11.3, "pipeline": 2}], True),
+        ([{"concurrency_total": 10.0, "pipeline": 2}], False),
+        ([{"concurrency_total": 11.3}], False),
+        ([{"concurrency_total": 11.3, "pipeline": 2, "fits": False}], False),
+        ([{"concurrency_total": None, "pipeline": 2}, {"concurrency_total": 12.0, "pipeline": 2}], True),
+    ],
+)
+def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
+    others: list[dict[str, Any]],
+    is_named: bool,  # noqa: FBT001
+) -> None:
+    """Latency; nothing about layouts with less, or without more stages."""
+    best = _made(concurrency_total=11.0, tensor=2, replicas=1)
+    explained = layouts._explained([best, *(_made(**other, replicas=1) for other in others)])
+    reason = "lower latency than PP 2, where each request occupies one stage at a time"
+
+    assert (reason in explained[0].reasons) is is_named
+    assert not list(layouts._latency(_made(concurrency_total=None), explained))
+
+
+@pytest.mark.parametrize(
     ("best", "single", "said"),
     [
         ({"concurrency_total": 12.34}, None, ["room for 12 requests of 8,192 tokens in total"]),

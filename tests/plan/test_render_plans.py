@@ -321,7 +321,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         "      one answer uses both cards\n"
         "  PP 2                  ?          unknown     unknown         unknown\n"
         "      the split is not known\n"
-        "  DP 2                  no               -      10,067            8.60\n"
+        "  DP 2                  no               -           -            8.60\n"
         "\n"
         "BEST LAYOUT: 2 x 1 GPU\n"
     ) in said
@@ -350,6 +350,33 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
 
     assert str(plan_words.layouts_headline(some)).startswith(said)
     assert " ".join(plans.text(some).split()).startswith(said)
+
+
+def test_a_layout_that_fits_a_shorter_context_does_not_contradict_itself(pair: Layouts) -> None:
+    """Its longest context is a maximum, and it has no concurrent requests of the whole context."""
+    short = replace(pair.layouts[3], kv_cache=replace(pair.layouts[3].kv_cache, longest_context=26_976))
+    ranking = replace(pair, layouts=(pair.layouts[0], short))
+    html = plans.ranking_html(ranking.layouts)
+
+    assert "  DP 2                  no      max 26,976           -            8.60\n" in plans.text(ranking)
+    assert ">fits at 26,976</span>" in html
+    assert ">\u2713 fits</span>" in html
+    none = replace(short, kv_cache=replace(short.kv_cache, longest_context=None))
+    assert ">\u2717 does not fit</span>" in plans.ranking_html((pair.layouts[0], none))
+
+
+def test_a_page_has_the_layouts_and_one_chart_and_folds_the_calculation(pair: Layouts) -> None:
+    """The KV cache is in the table of layouts; terms, sources and speed are folded."""
+    html = plans.details_html(pair)
+    shown, folded = html.split("<details", 1)
+
+    assert shown.count("<table") == 1
+    assert shown.count("KV GiB per GPU") == 1
+    assert "Layouts side by side" not in html
+    for words in ("KV cache per request", "Speed, an estimate", "expected</th>"):
+        assert words not in shown
+        assert words in folded
+    assert "<details" in plans.details_html(pair.layouts[0])
 
 
 def test_an_error_without_a_reason_is_the_releases(pair: Layouts) -> None:

@@ -49,10 +49,10 @@ def test_headings_are_in_both_languages() -> None:
 
 
 def test_fixed_words_are_in_both_languages() -> None:
-    """The lead of the fix, the button, the table's heads, an example's value within a sentence."""
+    """The button, the table's heads, an example's value within a sentence."""
     record = symptom(TRANSLATED)
-    page = symptom_pages.symptom_page(record, diagnosis=symptom_pages.diagnose_example(record))
-    for words in ("第一个示例的修复：", "诊断我的日志", "解决办法", "代价", "诊断会检查："):
+    page = symptom_pages.symptom_page(record, card=symptom_pages.diagnose_example(record))
+    for words in ("诊断我的日志", "解决办法", "代价", "诊断会检查："):
         assert f'<span lang="zh-Hans" class="told told-zh">{words}</span>' in page
     assert "Set {0}" not in page
     assert "（例如 `" in page

@@ -24,13 +24,17 @@ from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.history.records import KINDS, HistoryEntry
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import planner
+from vllm_runbooks.runbooks.notebook import load_runbook
 from vllm_runbooks.site import (
     header,
     model_fits,
     myst,
     reference_pages,
+    rule_pages,
     run_pages,
+    runbook_pages,
     sealed,
     search_index,
     spec_pages,
@@ -135,7 +139,7 @@ def test_every_page_has_the_same_header() -> None:
 def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
     """The title begins with the message, and links to a diagnosis; the example has its summary."""
     symptom = catalog.load_catalog(()).symptoms[name]
-    page = symptom_pages.symptom_page(symptom, diagnosis=symptom_pages.diagnose_example(symptom))
+    page = symptom_pages.symptom_page(symptom, card=symptom_pages.diagnose_example(symptom))
     head = yaml.YAML(typ="safe").load(page.split("---\n")[1])
     error = symptom_pages.message(symptom)
 
@@ -144,13 +148,39 @@ def test_a_symptom_page_is_titled_by_its_error(name: str) -> None:
     assert symptom.title in head["page_title"]
     assert len(head["page_description"]) > 60
     assert f'href="../diagnose.html#symptom={name}"' in page
-    example = re.split(r"## .*Example.*\n", page)[1]
-    assert example.index("FAILED") < example.index(symptom.examples[0].text.strip().splitlines()[0])
+    top = page.split("\n## ")[0].split("\n# ")[1]
+    assert top.index("FAILED") < top.index(symptom.examples[0].text.strip().splitlines()[0])
+
+
+def test_the_first_screen_of_a_symptom_has_the_fix() -> None:
+    """The example's card with its fix is directly below the badges, before all headings; checks are left out."""
+    symptom = catalog.load_catalog(()).symptoms["kv.max_len_too_large"]
+    card = symptom_pages.diagnose_example(symptom)
+    top = symptom_pages.symptom_page(symptom, card=card).split("\n## ")[0]
+
+    assert "Fix of this example" in top
+    assert "--max-model-len" in top.replace("</span>", "")
+    assert "not checked" not in card
+    assert "--command" not in card
+
+
+def test_fixes_have_values_or_words_and_no_placeholders() -> None:
+    """No name of a capture is shown in a table of fixes."""
+    symptoms = catalog.load_catalog(()).symptoms
+    for symptom in symptoms.values():
+        page = symptom_pages.symptom_page(symptom)
+        found = re.search(r"## (?:<[^>]*>)*Fixes.*?(?=\n## |\Z)", page, re.DOTALL)
+        assert found is None or "⟨" not in found[0], symptom.id
+    page = symptom_pages.symptom_page(symptoms["oom.kv_alloc"])
+    assert r"Lower `kv-cache-memory-bytes`\, the configured KV cache size" in page
+    assert "Lower `gpu_memory_utilization` to the share that fits" in page
+    assert "the missing share" not in page
+    assert "calculates the values for your log" in page
 
 
 def test_an_example_without_that_cause_has_no_summary() -> None:
     """A hint's example is a healthy server's, so nothing claims that it failed."""
-    assert symptom_pages.diagnose_example(catalog.load_catalog(()).symptoms["triton.moe_untuned"]).card == ""
+    assert symptom_pages.diagnose_example(catalog.load_catalog(()).symptoms["triton.moe_untuned"]) == ""
 
 
 # GPUs and models
@@ -199,6 +229,32 @@ def test_fitting_gpus_match_the_planner() -> None:
     assert model_fits.fewest("BAAI/bge-m3", "H200").reason
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu"),
+    [("deepseek-ai/DeepSeek-R1", "RTX4090"), ("deepseek-ai/DeepSeek-R1", "A100-80GB"), ("Qwen/Qwen3-235B-A22B", "T4")],
+)
+def test_a_model_that_fits_on_no_count_shows_the_memory_of_the_largest(model: str, gpu: str) -> None:
+    """Weights of one of 8 GPUs, as the plan for 8 has them, though smaller counts are skipped."""
+    fit = model_fits.fewest(model, gpu)
+
+    assert fit.plan is not None
+    assert fit.fits is False
+    assert (fit.count, len(fit.plan.per_gpu)) == (8, 8)
+    assert "\N{MUCH GREATER-THAN}" in model_fits.bar(fit) or gpu == "A100-80GB"
+    same = planner.plan_model(model, fit.gpus, tp=8)
+    assert fit.plan.per_gpu[0].terms == same.per_gpu[0].terms
+
+
+def test_a_gpu_page_leads_to_its_plan() -> None:
+    """A button below the title, with the GPU filled in; a model that fits on no count says so."""
+    gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.name == "T4")
+    page = spec_pages.gpu_page(gpu, {})
+
+    assert page.index("../plan.html#gpus=1xT4") < page.index("\n## ")
+    assert "not on 8\N{MULTIPLICATION SIGN} either" in page
+    assert page.count('<span class="legend-part">') == 4
+
+
 def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
     """The tile has GPUs and command; each row links to the same question in the browser."""
     specs, name = catalog.specs(), "meta-llama/Llama-3.3-70B-Instruct"
@@ -206,6 +262,7 @@ def test_a_model_page_has_a_linted_command_and_a_link_to_the_planner() -> None:
 
     assert "vllm serve meta-llama/Llama-3.3-70B-Instruct" in page
     assert "lint <span" in page
+    assert '<a class="action" href="../../plan.html#' in page
     assert "../../plan.html#model=meta-llama%2FLlama-3.3-70B-Instruct&amp;gpus=4xH100-80GB&amp;tp=4" in page
     assert page.count('<svg width="230"') == len(model_fits.COMMON_GPUS)
 
@@ -374,3 +431,28 @@ def test_a_page_runs_its_own_scripts_alone(tmp_path: Path) -> None:
     (tmp_path / "bare.html").write_text("<p>no head")
     with pytest.raises(RunbooksError, match=r"bare\.html: has no head for the content security policy"):
         sealed.seal(tmp_path)
+
+
+# Runbooks and rules
+
+
+def test_a_runbook_page_begins_with_its_run_and_folds_its_symptoms() -> None:
+    """A run as expected has no badge, another one has."""
+    symptoms = {"port.in_use": catalog.load_catalog(()).symptoms["port.in_use"]}
+    title = {"cell_type": "markdown", "id": "title", "metadata": {"tags": []}, "source": "# Title\n\nText."}
+    runbook = replace(load_runbook(ROOT / "runbooks" / "single-gpu-oom.ipynb"), symptoms=tuple(symptoms))
+
+    def cells(verdict: Verdict) -> list[str]:
+        shown = runbook_pages.RunbookPage(runbook, {"cells": [title]}, verdict, "a-case")
+        return [cell["source"] for cell in runbook_pages.runbook_page(shown, symptoms)["cells"]]
+
+    assert cells(Verdict.PASS)[1].startswith("Example run on the recorded case")
+    assert "not as expected" in cells(Verdict.FAIL)[1]
+    assert "<summary>Symptoms in the catalog (1)</summary>" in cells(Verdict.PASS)[-1]
+
+
+def test_replacements_follow_the_reason_of_a_rule() -> None:
+    """Before further examples: they are what a reader looks up."""
+    page = rule_pages.rule_page(knowledge.knowledge().rules["option.removed"])
+
+    assert page.index("\n## Replacements") < page.index(">Other examples<")

@@ -539,6 +539,12 @@ class MemoryUse:
     request_gib: float | None
     """KV cache of one request of `max_model_len` tokens on that GPU; None if unknown."""
 
+    @property
+    def limit_gib(self) -> float:
+        """Memory that the launch may use: its share if it exceeds that, else the whole GPU."""
+        lacking = min(self.kv_cache_gib or 0.0, 0.0)
+        return min(self.total_gib, max(0.0, self.used_gib + lacking)) if lacking else self.total_gib
+
 
 @dataclass(frozen=True)
 class NodeLog:

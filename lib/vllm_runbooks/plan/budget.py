@@ -672,14 +672,15 @@ class _GpuBudget:
         step = middle or worst
         if step is None:
             return
+        share, room = (shares[1], left.expected) if middle is not None else (shares[2], left.low)
         mine.add(
             False if middle is not None else None,
             f"profiling {encoder.items} {encoder.modality} of {encoder.tokens:,} tokens "
             f"{'runs' if middle is not None else 'may run'} out of memory before the KV cache is sized, at any "
-            f"gpu_memory_utilization: its {step.what} needs {tried(step.size) / 2**20:.2f} MiB, {_gib(step.live)} in "
-            "total "
-            f"next to {_gib(self._band('weights').expected)} of weights on {self.device.name} "
-            f"({_gib(left.expected)} left); limit {encoder.modality}s: --limit-mm-per-prompt "
+            f"gpu_memory_utilization: its {step.what} needs {tried(step.size) / 2**20:.2f} MiB, in total "
+            f"{_gib(int(step.live * (1 + share)))} with {share:.0%} fragmentation, and {_gib(room)} is left next to "
+            f"{_gib(self._band('weights').expected)} of weights on {self.device.name}; "
+            f"limit {encoder.modality}s: --limit-mm-per-prompt "
             f"'{{\"{encoder.modality}\": 0}}'",
         )
 

@@ -777,7 +777,8 @@ def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
     single = next((way for way in alone if not way.idle), None)
     if single is not None and single.fits is False and any(way.fits for way in alone):
         single = None  # one GPU is enough: one larger than theirs
-    explained = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
+    merits = (*_merits(best, single), *_latency(best, ranked[1:]))
+    explained = [replace(best, reasons=(*merits, *best.reasons))]
     for way in ranked[1:]:
         more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()
         explained.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
@@ -802,6 +803,17 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
             f"{best.concurrency_total / single.concurrency_total:.1f} times the KV cache of {single.replicas} single "
             f"GPUs, because the weights are stored {times} instead of {single.replicas} times"
         )
+
+
+def _latency(best: LayoutChoice, others: Iterable[LayoutChoice]) -> Iterator[str]:
+    """Why the best layout precedes one with more requests and more pipeline stages."""
+    if not best.fits or best.concurrency_total is None:
+        return
+    for way in others:
+        has_more = (way.concurrency_total or 0.0) >= best.concurrency_total
+        if way.legal and way.fits and has_more and way.ranks.pipeline > best.ranks.pipeline:
+            yield f"lower latency than {way.name.removeprefix('1 x ')}, where each request occupies one stage at a time"
+            return
 
 
 def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:

@@ -62,7 +62,10 @@ TEXTS = {
             "Fix": "解决办法",
             "Cost": "代价",
             "e.g.": "例如",
-            "Fix of the first example:": "第一个示例的修复：",
+            "value": "（由诊断计算）",
+            '<a href="../diagnose.html">Diagnose</a> calculates the values for your log.': (
+                '<a href="../diagnose.html">诊断页</a>会按您的日志计算这些值。'
+            ),
             "Diagnose my log": "诊断我的日志",
             "The diagnosis checks whether": "诊断会检查：",
             "These lines look similar and are something else.": "这些行看起来相似，但属于别的问题。",
@@ -204,6 +207,23 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
             example = f"(e.g. {code(value)})" if lang is None else f"（{TEXTS[lang].words['e.g.']} {code(value)}）"
             piece = piece.replace(place, f"{place} {example}")  # noqa: PLW2901 - a piece with its values
         pieces.append(piece)
+    return "".join(pieces)
+
+
+def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> str:
+    """A text of `sayer` with a value, or plain words, in place of each placeholder."""
+    pieces = []
+    for piece in _LANGUAGE_SPAN.split(text):
+        lang = next((lang for lang in LANGUAGES if piece.startswith(f'<span lang="{LANGUAGES[lang].tag}"')), None)
+
+        def word(match: re.Match[str], lang: str | None = lang) -> str:
+            before, name, after = match.groups()
+            if name in values:
+                return f"{before}{values[name]}{after}"
+            phrase = plain.get(name, "value") if lang is None else TEXTS[lang].words["value"]
+            return phrase if before and after else f"{before}{phrase}{after}"
+
+        pieces.append(re.sub(r"(`?)⟨(\w+)⟩(`?)", word, piece))
     return "".join(pieces)
 
 

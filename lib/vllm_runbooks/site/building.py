@@ -214,7 +214,7 @@ def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage]) ->
     ids = {symptom.id for symptom in symptoms}
     files = {
         f"symptoms/{s.id}.md": symptom_pages.symptom_page(
-            s, runbooks=books, linked=ids, diagnosis=symptom_pages.diagnose_example(s)
+            s, runbooks=books, linked=ids, card=symptom_pages.diagnose_example(s)
         )
         for s in symptoms
     }

@@ -14,7 +14,7 @@ from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan import planned, planner
 from vllm_runbooks.plan.records import Find, Plan
 from vllm_runbooks.plan.render import words
-from vllm_runbooks.plan.render.summaries import SHORTEST_CONTEXT
+from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 
 COMMON_GPUS = ("RTX4090", "L40S", "A100-80GB", "H100-80GB", "H200", "B200")
 """GPUs on which every model is planned, the smallest first."""
@@ -84,9 +84,11 @@ class ModelFit:
 @cache
 def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
     """Plan a model on 1, 2, 4 and 8 GPUs of a kind, at most `most`, until it fits, maybe with a shorter context."""
-    least, count, plan = 1, 1, None
-    for count in (number for number in _COUNTS if number <= most):
-        if count < least:
+    counts = [number for number in _COUNTS if number <= most]
+    least, planned_count, plan = 1, 1, None
+    for count in counts:
+        # A count that cannot hold the weights is skipped, except the largest: its memory is reported.
+        if count < least and count != counts[-1]:
             continue
         try:
             request = planner.request(model, f"{count}x{gpu}", tp=count)
@@ -96,11 +98,13 @@ def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
                 if shorter.fits and (words.option(shorter, "max_model_len") or 0) >= SHORTEST_CONTEXT:
                     return ModelFit(model, gpu, count, shorter, is_shortened=True)
         except InputError as error:
+            if count < least:
+                break
             return ModelFit(model, gpu, count, None, str(error).partition(": ")[2])
         if plan.fits is not False:
             return ModelFit(model, gpu, count, plan, "" if plan.fits else _unknown(plan))
-        least = _least(plan, count)
-    return ModelFit(model, gpu, count, plan)
+        least, planned_count = _least(plan, count), count
+    return ModelFit(model, gpu, planned_count, plan)
 
 
 def weights_gib(model: str) -> float | None:
@@ -156,6 +160,10 @@ def bar(fit: ModelFit) -> str:
     text = f"Of {total:.1f} GiB: {', '.join(f'{name} {gib:.1f}' for gib, name in parts if gib)}"
     box = f'width="{_BAR_WIDTH:.0f}" height="{_BAR_HEIGHT:.0f}" viewBox="0 0 {_BAR_WIDTH:.0f} {_BAR_HEIGHT:.0f}"'
     need = f"{weights + rest:.1f} of {total:.1f} GiB"
+    if beyond * scale > _BAR_WIDTH - end:
+        # The red part is cut, so that its length does not show how much is lacking.
+        shapes.append(drawing.caption(_BAR_WIDTH - 2, _BAR_HEIGHT - 3, "\N{MUCH GREATER-THAN}", size=11, anchor="end"))
+        need += f" ({(weights + rest) / total:.1f}\N{MULTIPLICATION SIGN})"
     words_below = f"{need}, KV cache {cache_gib:.1f}" if cache_gib else need
     picture = f'<svg {box} role="img"><title>{escape(text)}</title>{"".join(shapes)}</svg>'
     return f"{picture}<small>{words_below}</small>"
@@ -164,7 +172,10 @@ def bar(fit: ModelFit) -> str:
 def legend() -> str:
     """Names of the bars' colors, as HTML."""
     parts = ("weights", "overhead", "kv_cache", "beyond")
-    swatches = (f'<span aria-hidden="true">{swatch(part)}</span> {part_name(part)}' for part in parts)
+    swatches = (
+        f'<span class="legend-part"><span aria-hidden="true">{swatch(part)}</span> {part_name(part)}</span>'
+        for part in parts
+    )
     return f'<p class="legend">Memory of one GPU: {" ".join(swatches)}</p>'
 
 

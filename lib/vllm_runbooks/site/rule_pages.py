@@ -77,10 +77,10 @@ def rule_page(
     sections = [
         ("Example", [part for example in examples[:1] for part in example]),
         ("Why", [say(rule.why)]),
+        *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("What `--fix` does", [say(mends)]),
         ("Other examples", [part for example in examples[1:] for part in example]),
         ("Left alone", [fixed("These look similar and are not reported."), *near] if near else []),
-        *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("What it says", [listed(say(text) for text in rule.message), *hole]),
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]

@@ -18,7 +18,7 @@ from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.runbooks.notebook import read_verdict
 from vllm_runbooks.runbooks.shown_cells import shown_cells
-from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
+from vllm_runbooks.site.myst import badge, code, contents, folded, listed, prose, table
 
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
@@ -75,7 +75,8 @@ def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str
     heading, _, introduction = title["source"].partition("\n")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
     command = code(f"vllm-runbooks run {page.runbook.id}")
-    run = f"{_verdict(page)} Example run{on}. Run it yourself: {command}"
+    chip = "" if page.verdict is Verdict.PASS else f"{_verdict(page)} "
+    run = f"{chip}Example run{on}. Run it on yours: {command}"
     lead = next((index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown"), len(cells))
     cells = [
         {**title, "source": heading},
@@ -87,7 +88,7 @@ def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str
     treated = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
     if treated:
         entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in treated)
-        cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
+        cells.append(_markdown("its-symptoms", folded(f"Symptoms in the catalog ({len(treated)})", entries)))
     return {**page.notebook, "cells": cells}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from urllib.parse import urlencode
 
 from vllm_runbooks.catalog.specs import Gpu, Model, ModelFile, Specs
 from vllm_runbooks.core.views.summary_html import summary_html
@@ -96,6 +97,11 @@ def _place(text: str) -> str:
 
 def _link(address: str, text: str) -> str:
     return f'<a href="{escape(address)}">{escape(printable(text))}</a>'
+
+
+def _action(address: str, text: str) -> str:
+    """A link as a button."""
+    return f'<a class="action" href="{escape(address)}">{escape(text)}</a>'
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
@@ -194,12 +200,14 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
     ]
     printed = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
     printed += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
+    question = urlencode({"gpus": f"1x{gpu.name}"})
     references = [_place(targets.get(key, key)) for key in gpu.sources]
     head = ("Model", "On one GPU", *_FIGURES)
     parts = [
         front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
         _in_short(gpu),
-        "## Which models fit on one",
+        raw(f"<p>{_action(f'../plan.html#{question}', 'Plan a model on this GPU')}</p>"),
+        "## Models that fit on one GPU",
         _ON_ONE,
         raw(_table(head, rows, "fits") + model_fits.legend()),
         "## Facts",
@@ -231,7 +239,7 @@ def _needed(fit: ModelFit) -> str:
     return (
         f"needs {more.count}\N{MULTIPLICATION SIGN}"
         if more.fits
-        else "nor on 8\N{MULTIPLICATION SIGN}"
+        else "not on 8\N{MULTIPLICATION SIGN} either"
         if more.fits is False
         else ""
     )
@@ -315,11 +323,7 @@ def model_page(file: ModelFile, model: Model) -> str:
     parts = [
         front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",
         plain(size),
-        *(
-            [raw(f"{card}<p>{_link(root + best.address, 'Plan this with other settings')}</p>")]
-            if best and card
-            else []
-        ),
+        *([raw(f"{card}<p>{_action(root + best.address, 'Plan for my GPUs')}</p>")] if best and card else []),
         "## GPUs that it needs",
         *([f"Not certain: {prose(reason)}."] if reason else []),
         raw(_table(("GPUs", "Verdict", *_FIGURES), rows, "fits") + model_fits.legend()),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 from urllib.parse import quote
 
 from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.catalog.templates import PLACEHOLDER, value_of
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Edit, Role, Runbook, Severity
-from vllm_runbooks.core.views.summary_html import command_html, rendered
+from vllm_runbooks.core.records import Edit, Facts, Role, Runbook, Severity
+from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.diagnosis.render.summaries import option_text
@@ -24,6 +24,7 @@ from vllm_runbooks.site.myst import (
     badge,
     code,
     filter_field,
+    folded,
     front,
     grouped,
     listed,
@@ -67,13 +68,18 @@ GROUPS = {
 word."""
 
 
-class ExampleDiagnosis(NamedTuple):
-    """The diagnosis of a symptom's first example."""
-
-    card: str = ""
-    """Its summary as HTML, without the fix; empty if its cause is another symptom."""
-    fix: str = ""
-    """The first fix as words of a command line; empty if it changes no option or variable."""
+_PLAIN = {
+    "fit_utilization": "the share that fits", "pair_utilization": "the share that fits",
+    "room_for_share": "a larger share", "fit_step": "the missing share",
+    "fit_sequences": "the number that fits", "fit_batched_tokens": "the number that fits",
+    "fit_context_tokens": "the length that fits", "pair_context_tokens": "the length that fits",
+    "longer_context_tokens": "the length that fits", "served_tokens": "the length of the requests",
+    "fit_ranks": "enough", "fit_gpus": "enough", "four_bit_ranks": "enough", "present_ranks": "now",
+    "fit_cache": "the size that fits", "fit_offload": "the missing amount", "others": "the missing amount",
+    "four_bit": "a quarter of the 16-bit size", "address": "the head node", "distribution": "the missing package",
+    "first_release": "X.Y.Z", "latest_release": "the newest",
+}  # fmt: skip
+"""Words in place of a value that only a diagnosis knows."""
 
 
 def symptom_page(
@@ -81,7 +87,7 @@ def symptom_page(
     *,
     runbooks: Sequence[Runbook] = (),
     linked: Collection[str] = (),
-    diagnosis: ExampleDiagnosis = ExampleDiagnosis(),  # noqa: B008 - immutable
+    card: str = "",
 ) -> str:
     """The page of one symptom.
 
@@ -89,26 +95,40 @@ def symptom_page(
         symptom: The symptom.
         runbooks: Runbooks that have a page.
         linked: Ids of symptoms that have a page.
-        diagnosis: That of its first example.
+        card: Diagnosis of its first example, as HTML.
     """
-    card = diagnosis.card
     fixed = bilingual.words(symptom)
     say = bilingual.sayer(symptom, {name for name in linked if name != symptom.id})
     examples = [part for e in symptom.examples for part in (literal(e.text), origin(e.source, e.vllm))]
     first, others = (examples[:2], examples[2:]) if card else ([], examples)
+    values = _values(symptom)
+    calculated = fixed('<a href="../diagnose.html">Diagnose</a> calculates the values for your log.')
     near = [part for n in symptom.near_misses for part in (literal(n.text), say(sentence(n.why)))]
+    # A step is offered if the absolute value is unknown: on a page one of the two is enough.
+    titles = {r.title for r in symptom.remedies}
+    remedies = [r for r in symptom.remedies if r.title.replace(" by {fit_step}", " to {fit_utilization}") not in titles
+                or "{fit_step}" not in r.title]  # fmt: skip
     ways = [
-        ("\n\n".join([say(r.title), *(_edit(e, fixed) for e in r.edits)]), say(sentence(r.cost)))
-        for r in symptom.remedies
+        (
+            "\n\n".join([say(r.title), *(_edit(e, fixed) for e in r.edits if not _is_calculated(e, values))]),
+            say(sentence(r.cost)),
+        )
+        for r in remedies
     ]
+    authored = " ".join(r.title + r.cost for r in symptom.remedies)
+    known = _known(authored, values)
+    is_plain = bool(set(PLACEHOLDER.findall(authored)) - set(known))
+    ways = [(bilingual.filled(way, known, _PLAIN), bilingual.filled(cost, known, _PLAIN)) for way, cost in ways]
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
     sections = [
-        ("Do first", [_do_first(symptom, say), *_fix(diagnosis.fix, fixed)]),
+        ("Do first", [_do_first(symptom, say)]),
         ("Meaning", [say(symptom.cause)]),
-        ("Example", [raw(card), *first] if card else []),
-        ("Fixes", [table([fixed("Fix"), fixed("Cost")], ways, "60 40")] if ways else []),
+        (
+            "Fixes",
+            [table([fixed("Fix"), fixed("Cost")], ways, "60 40"), *([calculated] if is_plain else [])] if ways else [],
+        ),
         (
             "How to verify",
             [say(symptom.confirm), *([fixed("The diagnosis checks whether"), listed(holds)] if holds else [])],
@@ -121,9 +141,10 @@ def symptom_page(
         ("References", [listed(reference(text) for text in symptom.references)] if symptom.references else []),
     ]
     role = "" if symptom.role is Role.CAUSE else f" {badge(symptom.role.value)}"
-    badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)}"
     link = f'<a class="action" href="../diagnose.html#symptom={quote(symptom.id)}">{fixed("Diagnose my log")}</a>'
-    note = "\n\n".join(filter(None, (raw(link), fixed(_ROLE_MEANINGS.get(symptom.role, "")))))
+    badges = f"{badge(symptom.severity.value)}{role} {code(symptom.id)} {link}"
+    example = [raw(card), folded("The log of this example", *first)] if card else []
+    note = "\n\n".join(filter(None, (*example, fixed(_ROLE_MEANINGS.get(symptom.role, "")))))
     return front(_page_title(symptom), _description(symptom)) + bilingual.page(symptom, badges, sections, note)
 
 
@@ -133,28 +154,39 @@ def _do_first(symptom: Symptom, say: Callable[[str], str]) -> str:
     return bilingual.with_values(say(symptom.do_first), values)
 
 
-def _fix(change: str, fixed: Callable[[str], str]) -> list[str]:
-    """The first fix of the example, to copy unless it only removes options."""
-    lead = fixed("Fix of the first example:")
-    if change.startswith("remove "):
-        return [f"{lead} {prose(change)}"]
-    return [lead, raw(command_html(change))] if change else []
+def _values(symptom: Symptom) -> dict[str, str]:
+    """Captures of all examples, the first example's where several have one."""
+    return {name: value for example in reversed(symptom.examples) for name, value in example.captures.items()}
 
 
-def diagnose_example(symptom: Symptom) -> ExampleDiagnosis:
-    """Diagnose a symptom's first example; empty if its cause is another symptom."""
+def _is_calculated(edit: Edit, values: Mapping[str, str]) -> bool:
+    """Whether an edit sets a value that only a diagnosis knows, so that the fix's title is enough."""
+    text = json.dumps(edit.value)
+    return bool(set(PLACEHOLDER.findall(text)) - set(_known(text, values)))
+
+
+def _known(text: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Values of the examples for the placeholders of a text."""
+    known = {name: value_of(name, values, Facts()) for name in PLACEHOLDER.findall(text)}
+    return {name: printable(value) for name, value in known.items() if value is not None}
+
+
+def diagnose_example(symptom: Symptom) -> str:
+    """Diagnose a symptom's first example, as an HTML card with its fix; empty if its cause is another symptom."""
     sample = next(iter(symptom.examples), None)
     if sample is None:
-        return ExampleDiagnosis()
+        return ""
     try:
         document = evidence.handed("example.log", sample.text.encode())
         answer = diagnosing.diagnose(Evidence((document,), vllm=sample.vllm))
     except InputError:
-        return ExampleDiagnosis()
+        return ""
     if answer.root_cause is None or answer.root_cause.symptom != symptom.id:
-        return ExampleDiagnosis()
-    card = rendered(replace(answers.summary_record(answer), fix=None))
-    return ExampleDiagnosis(card.html, option_text(answer.remedies[0].edits) if answer.remedies else "")
+        return ""
+    summary = answers.summary_record(answer)
+    # The checks and what they lack are about a command, which an example has not.
+    fix = summary.fix and replace(summary.fix, checks=(), note="")
+    return summary_html(replace(summary, fix=fix, fix_name="Fix of this example"))
 
 
 def message(symptom: Symptom) -> str:

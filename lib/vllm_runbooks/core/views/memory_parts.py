@@ -22,7 +22,7 @@ PARTS = {
 _SUMS = {
     "used": ("needed without the KV cache", "#2f6099", "", LIGHT_INK),
     "overhead": ("activations and overhead", "#e8b04a", "/", _DARK_INK),
-    "beyond": ("beyond the GPU's memory", "#cf222e", "/", LIGHT_INK),
+    "beyond": ("beyond the limit", "#cf222e", "/", LIGHT_INK),
     "allocated by PyTorch": ("allocated by PyTorch", "#2f6099", "", LIGHT_INK),
     "reserved by PyTorch, unallocated": ("reserved by PyTorch, unallocated", "#9db4d6", "/", _DARK_INK),
     "this process": ("this process", "#2f6099", "", LIGHT_INK),

@@ -225,10 +225,10 @@ def _label(name: str) -> str:
 
 
 def _bar(use: MemoryUse) -> str:
-    """Memory of one GPU: the part without the KV cache, and the cache; "▓" beyond the GPU's end."""
+    """Memory of one GPU: the part without the KV cache, and the cache; "▓" beyond the launch's limit."""
     scale = _BAR / max(use.total_gib, use.used_gib)
-    used = max(1, round(min(use.used_gib, use.total_gib) * scale))
-    beyond = max(0, round((use.used_gib - use.total_gib) * scale))
+    used = max(1, round(min(use.used_gib, use.limit_gib) * scale))
+    beyond = max(1, round((use.used_gib - use.limit_gib) * scale)) if use.used_gib > use.limit_gib else 0
     return "█" * used + "▓" * beyond + "░" * max(0, _BAR - used - beyond)
 
 

@@ -95,7 +95,7 @@ def folded(name: str, html: str) -> str:
 def memory_bars(memory: tuple[NamedMemory, ...], say: Callable[[str], str] = str) -> str:
     """Memory of one GPU as a bar for each name, on a common scale.
 
-    The part beyond the GPU's end is red.
+    The part beyond the limit of the launch is red, and its line is the limit.
     """
     if not memory:
         return ""
@@ -105,21 +105,24 @@ def memory_bars(memory: tuple[NamedMemory, ...], say: Callable[[str], str] = str
         + _bar(named, (NARROW - 2) / longest)
         for named in memory
     ]
-    legend = " ".join(f"{swatch(part)} {escape(say(part_name(part)))}" for part in ("used", "kv_cache"))
-    return "".join([*rows, tag("div", legend, _FAINT)])
+    parts = ["used", "kv_cache", *(["beyond"] if any(n.use.used_gib > n.use.limit_gib for n in memory) else [])]
+    names = (tag("span", f"{swatch(part)} {escape(say(part_name(part)))}", "white-space:nowrap") for part in parts)
+    return "".join([*rows, tag("div", " ".join(names), "font-size:13px")])
 
 
 def _bar(named: NamedMemory, scale: float) -> str:
     use = named.use
-    used, end = min(use.used_gib, use.total_gib) * scale, use.total_gib * scale
-    beyond = max(0.0, use.used_gib - use.total_gib) * scale
+    limit, end = use.limit_gib * scale, use.total_gib * scale
+    used, beyond = min(use.used_gib * scale, limit), max(0.0, use.used_gib * scale - limit)
     cache = min(max(0.0, use.kv_cache_gib or 0.0), use.total_gib - min(use.used_gib, use.total_gib)) * scale
     shapes = [
         drawing.rect(0, 2, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
         segment("used", 0, 2, used, drawing.BAR, title=f"needed without the KV cache: {use.used_gib:.2f} GiB"),
         segment("kv_cache", used, 2, cache, drawing.BAR, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
-        segment("beyond", end, 2, beyond, drawing.BAR, title="beyond the end of the GPU") if beyond else "",
-        drawing.rule(end, 0, end, drawing.BAR + 4, colour="currentColor", thick=2),
+        segment("beyond", limit, 2, beyond, drawing.BAR, title=f"beyond the limit of {use.limit_gib:.2f} GiB")
+        if beyond
+        else "",
+        drawing.rule(limit, 0, limit, drawing.BAR + 4, colour="currentColor", thick=2),
     ]
     return drawing.narrow(shapes, drawing.BAR + 4, f"{named.name}: {named.text}")
 

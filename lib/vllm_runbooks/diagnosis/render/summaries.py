@@ -309,11 +309,12 @@ def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:
 
 
 def _memory_text(use: MemoryUse, say: Wording) -> str:
-    needs = say("needs {used} of {total} GiB", used=f"{use.used_gib:.2f}", total=f"{use.total_gib:.2f}")
+    used, total = f"{use.used_gib:.2f}", f"{use.total_gib:.2f}"
     if use.kv_cache_gib is None or use.used_gib > use.total_gib:
-        return needs
+        return say("needs {used} of {total} GiB", used=used, total=total)
     if use.kv_cache_gib <= 0:
-        return say("{needs}, no memory left for the KV cache", needs=needs)
+        limit = f"{use.used_gib + use.kv_cache_gib:.2f}"
+        return say("needs {used} GiB, limit {limit} GiB: no memory left for the KV cache", used=used, limit=limit)
     cache = say("{gib} GiB for the KV cache", gib=f"{use.kv_cache_gib:.2f}")
     if use.request_gib is None:
         return cache

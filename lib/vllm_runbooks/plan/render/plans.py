@@ -15,6 +15,7 @@ from vllm_runbooks.core.views.elements import (
     RED,
     Headline,
     badge,
+    coloured,
     heading,
     html_table,
     preformatted,
@@ -37,9 +38,11 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
+from vllm_runbooks.core.views.summary_html import folded
 from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 
 Viewed = Plan | Layouts | PlanComparison | FindAnswer
 """Records of the planner that these views render."""
@@ -267,9 +270,20 @@ def html(record: Viewed) -> str:
 
 
 def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
-    """HTML of `details`."""
-    body = _details_html(record) if isinstance(record, Plan) else _ranking_and_best_html(record, first)
-    return visible(body)
+    """The layouts and one memory chart as HTML, the rest folded below: for a page whose summary is above."""
+    if isinstance(record, Plan):
+        return visible(_chart_and_calculation(record))
+    plans = plan_words.ranked(record)
+    parts = [ranking_html(plans, has_chart=False)]
+    if plans:
+        plan = first or plans[0]
+        parts += [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]
+    return visible("".join([*parts, *illegal_html(record)]))
+
+
+def _chart_and_calculation(plan: Plan) -> str:
+    chart = plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))
+    return chart + folded("How this was calculated", _details_html(plan, has_chart=False))
 
 
 def _plan_html(plan: Plan) -> str:
@@ -278,8 +292,8 @@ def _plan_html(plan: Plan) -> str:
     return lead + _details_html(plan, has_command=plan.fits is not False)
 
 
-def _details_html(plan: Plan, *, has_command: bool = False) -> str:
-    parts = [memory_html(plan)]
+def _details_html(plan: Plan, *, has_command: bool = False, has_chart: bool = True) -> str:
+    parts = [memory_html(plan, has_chart=has_chart)]
     if plan.speed:
         parts += [heading("Speed, an estimate"), remark(plan_words.speed(plan.speed))]
     if plan.deployment and has_command:
@@ -291,9 +305,9 @@ def _details_html(plan: Plan, *, has_command: bool = False) -> str:
     return "".join(parts)
 
 
-def memory_html(plan: Plan) -> str:
+def memory_html(plan: Plan, *, has_chart: bool = True) -> str:
     """Memory of each GPU, the KV cache and the limits, as a chart and tables."""
-    parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))]
+    parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))] if has_chart else []
     parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
     cache = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
     parts += [heading("KV cache"), html_table(["", ""], cache)]
@@ -356,22 +370,44 @@ def _ranking_and_best_html(layouts: Layouts, first: Plan | None = None, *, has_c
     return "".join([*parts, *illegal_html(layouts)])
 
 
-def ranking_html(legal: Sequence[Plan]) -> str:
+def ranking_html(legal: Sequence[Plan], *, has_chart: bool = True) -> str:
     """Layouts as a chart and a table, best first; columns with a single value are left out."""
     if not legal:
         return ""
     listed, same = plan_words.folded(legal)
-    every = [[*map(escape, plan_words.layout_cells(plan))] for plan in listed]
-    kept = [n for n in range(len(_RANKED)) if n == 0 or len({row[n] for row in every}) > 1 or len(every) == 1]
+    every = [[_fit_html(plan) if n == 1 else _cell_html(cell) for n, cell in enumerate(plan_words.layout_cells(plan))]
+             for plan in listed]  # fmt: skip
+    # The context of a layout that fits is the plan's, and the verdict of another has the length that fits.
+    kept = [
+        n
+        for n in range(len(_RANKED))
+        if n == 0 or (n != _LENGTH and (len({row[n] for row in every}) > 1 or len(every) == 1))
+    ]
     rows = [[row[n] for n in kept] for row in every]
     rows[0][0] = tag("b", rows[0][0]) + (f" {badge('recommended', GREEN)}" if listed[0].fits else "")
     why = ["; ".join(plan.reasons) for plan in listed]
     numeric = [at for at, n in enumerate(kept) if n > 1]
     table = html_table([_RANKED[n] for n in kept], rows, numeric=numeric, below=why)
-    return plan_pictures.layouts(listed) + table + (remark(same) if same else "")
+    return (plan_pictures.layouts(listed) if has_chart else "") + table + (remark(same) if same else "")
 
 
-_RANKED = ("layout", "fits", "longest context", "concurrent at full context", "KV GiB per GPU")
+def _cell_html(cell: str) -> str:
+    """A cell of the terminal's ranking; the verdict has the shorter context."""
+    return escape(cell.removeprefix("max ").replace(" x ", " \N{MULTIPLICATION SIGN} "))
+
+
+def _fit_html(plan: Plan) -> str:
+    """Whether a layout fits, maybe with a shorter context."""
+    length = plan.kv_cache.longest_context or 0
+    if plan.fits is False and length >= SHORTEST_CONTEXT:
+        return coloured(f"fits at {length:,}", AMBER, _FIT)
+    sign = "?" if plan.fits is None else "✓" if plan.fits else "✗"
+    return coloured(f"{sign} {plan_words.VERDICTS[plan.fits]}", TONES[plan.fits], _FIT)
+
+
+_FIT = "font-weight:600"
+_LENGTH = 2
+_RANKED = ("layout", "fits", "longest context", "concurrent", "KV GiB per GPU")
 
 
 def illegal_html(layouts: Layouts) -> list[str]:

@@ -36,6 +36,7 @@ from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedG
 from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 from vllm_runbooks.plan.requests import LEFT_OUT
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.plan.weights import Ranks
@@ -46,8 +47,6 @@ _TIMES = "\u00d7"
 _STATES = {True: "FITS", False: "DOES NOT FIT", None: "UNCERTAIN"}
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _COMPARED = {"off": Tone.BAD, "as planned": Tone.GOOD, "not compared": Tone.WARN}
-SHORTEST_CONTEXT = 8192
-"""Minimum tokens of a context that counts as fitting in place of the default context."""
 _REQUEST = 16_384
 """Tokens per request for a comparison of changes, if all of them serve this length."""
 _COMMAND = 72

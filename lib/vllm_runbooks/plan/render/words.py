@@ -15,6 +15,8 @@ from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
+SHORTEST_CONTEXT = 8192
+"""Minimum tokens of a context that counts as fitting in place of the default context."""
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for one request", False: "not enough"}
 """What a GPU alone has; whether the start fits is said of the plan."""
@@ -246,9 +248,10 @@ def layout_cells(plan: Plan) -> list[str]:
     """A layout, whether it fits, its context, its max concurrency, and its KV cache."""
     cache: PlannedCache = plan.kv_cache
     at_once = plan_pictures.requests_at_once(plan)
+    is_short = plan.fits is False and bool(cache.longest_context)
     figures = [
-        "" if cache.longest_context is None else f"{cache.longest_context:,}",
-        "" if at_once is None else concurrency_text(at_once),
+        "" if cache.longest_context is None else f"{'max ' if is_short else ''}{cache.longest_context:,}",
+        "" if at_once is None or plan.fits is False else concurrency_text(at_once),
         "" if cache.gib is None else f"{cache.gib:.2f}",
     ]
     is_unknown = plan.fits is None
