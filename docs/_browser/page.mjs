@@ -322,7 +322,7 @@ async function answer() {
     show(found);
     share(found);
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
-    say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? "" : "good");
+    say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? (doing === "lint" ? "bad" : "") : "good");
   } catch (error) {
     if (error instanceof Ended) return;
     clear();
@@ -393,7 +393,7 @@ function show(found) {
     body.append(...elements(html));
     for (const block of body.querySelectorAll("pre")) {
       const text = block.textContent;
-      block.before(copier(() => found.exact[text] ?? text));
+      block.before(copier(() => found.exact[text.replace(/^\n/, "")] ?? text));
     }
     for (const wide of body.querySelectorAll("table, svg[role=img]")) {
       const room = document.createElement("div");

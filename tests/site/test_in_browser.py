@@ -836,7 +836,7 @@ def test_copied_text_is_unchanged(pages: Path, chromium: Browser) -> None:
     with opened(chromium, pages, "check.html", permissions=["clipboard-read", "clipboard-write"]) as visit:
         page = visit.page
         assert answer(page, text=_TABBED, vllm="0.19.0").startswith("Answered")
-        page.locator("#parts section", has_text="Corrected text").locator("button.copy").first.click()
+        page.locator("#parts section", has_text="Answer").locator("button.copy").first.click()
         page.get_by_role("button", name="Copied").wait_for()
         fixed = shown_document(page)["fixed"]
         assert "\t" in fixed
