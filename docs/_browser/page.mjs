@@ -446,7 +446,7 @@ $("#cancel").addEventListener("click", cancel);
 $("#again").addEventListener("click", () => reader.start());
 $("#file")?.addEventListener("change", (event) => { take([...event.target.files]); event.target.value = ""; });
 fields.recorded?.addEventListener("change", () => {
-  if (fields.recorded.value) pick(fields.recorded.value);
+  if (fields.recorded.value) pick(fields.recorded.value).then((isChosen) => { if (isChosen) form.requestSubmit(); });
   else form.dataset.case = "";
 });
 // A long text would hold up the page while a field lays it out: it is taken as a file.

@@ -175,6 +175,21 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
         assert sorted(links) == sorted(names)
 
 
+def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
+    """A cell without a fact is empty."""
+    specs = catalog.specs()
+    page = spec_pages._gpu_index(specs.table.gpus)
+    rows = re.findall(r"<tr><td.*?</tr>", page)
+    assert len(rows) == len(specs.table.gpus)
+    cells = [re.findall(r'<td data-head="(\w*)">(.*?)</td>', row) for row in rows]
+    figures = [(head, text) for row in cells for head, text in row if head in {"Nominal", "Usable"} and text]
+    assert [text for _, text in figures if not re.fullmatch(r"[\d,]+\.\d GiB", text)] == []
+    unknown = sum(gpu.memory_bandwidth_gb_s is None for gpu in specs.table.gpus)
+    assert unknown > 0
+    assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
+    assert "unknown</td>" not in page
+
+
 def test_a_fact_without_a_source_is_unknown() -> None:
     """Shown as unknown, never as a number or left empty."""
     gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.peer_to_peer is None)
