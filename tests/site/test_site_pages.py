@@ -22,7 +22,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
-from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.plan import planner
 from vllm_runbooks.site import (
@@ -31,6 +31,7 @@ from vllm_runbooks.site import (
     myst,
     reference_pages,
     run_pages,
+    runbook_pages,
     sealed,
     search_index,
     spec_pages,
@@ -56,9 +57,10 @@ def test_the_home_page_has_a_tile_for_each_entrance() -> None:
     cards = page.split(":::{container} entrance\n")[1:]
 
     assert len(cards) == len(catalog.entrances())
+    assert page.index('id="lookup"') < page.index('class="doors"')
     for entrance, card in zip(catalog.entrances(), cards, strict=True):
         assert f":name: see-{entrance.id}\n" in card
-        assert myst.plain(entrance.sees) in card
+        assert f"{{rubric}} [{myst.plain(entrance.sees)}](" in card
         assert all(line in card for line in entrance.lines[:1])
         assert (f"runbooks/{entrance.runbook}.ipynb" in card) is (entrance.runbook is not None)
         assert {name.split(".")[0] for name in entrance.symptoms} == set(re.findall(r"#symptoms-(\w+)\)", card))
@@ -188,6 +190,16 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     assert unknown > 0
     assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
     assert "unknown</td>" not in page
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_the_list_of_runbooks_reports_only_failed_examples(verdict: Verdict) -> None:
+    """A passed example run needs no column; the table stacks on a phone."""
+    runbook = Runbook("a-runbook", "A runbook", "It explains.", "", (), (), side_effects=False, needs_gpu=False)
+    page = runbook_pages.runbook_table([runbook_pages.RunbookPage(runbook, {}, verdict, None)])
+    assert ":class: catalog\n" in page
+    assert ("Example run" in page) is (verdict is not Verdict.PASS)
+    assert "- Purpose" in page
 
 
 def test_a_fact_without_a_source_is_unknown() -> None:

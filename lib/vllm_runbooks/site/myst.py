@@ -128,8 +128,8 @@ def filter_field(label: str, example: str, words: Mapping[str, str] | None = Non
     """
     data = f' data-words="{escape(json.dumps(words))}"' if words else ""
     return raw(
-        f'<div class="filter"{data} hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
-        f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
+        f'<div class="filter"{data} hidden><label>{escape(label)} <input type="search" autocomplete="off" '
+        f'spellcheck="false" placeholder="{escape(example)}"></label> <span role="status"></span></div>'
     )
 
 
