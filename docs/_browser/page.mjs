@@ -322,7 +322,7 @@ async function answer() {
     show(found);
     share(found);
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
-    say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? "" : "good");
+    say(`Answered in ${seconds} s: ${found.outcome}. Nothing has left this page.`, found.status ? (doing === "lint" ? "bad" : "") : "good");
   } catch (error) {
     if (error instanceof Ended) return;
     clear();
@@ -393,7 +393,7 @@ function show(found) {
     body.append(...elements(html));
     for (const block of body.querySelectorAll("pre")) {
       const text = block.textContent;
-      block.before(copier(() => found.exact[text] ?? text));
+      block.before(copier(() => found.exact[text.replace(/^\n/, "")] ?? text));
     }
     for (const wide of body.querySelectorAll("table, svg[role=img]")) {
       const room = document.createElement("div");
@@ -446,7 +446,7 @@ $("#cancel").addEventListener("click", cancel);
 $("#again").addEventListener("click", () => reader.start());
 $("#file")?.addEventListener("change", (event) => { take([...event.target.files]); event.target.value = ""; });
 fields.recorded?.addEventListener("change", () => {
-  if (fields.recorded.value) pick(fields.recorded.value);
+  if (fields.recorded.value) pick(fields.recorded.value).then((isChosen) => { if (isChosen) form.requestSubmit(); });
   else form.dataset.case = "";
 });
 // A long text would hold up the page while a field lays it out: it is taken as a file.

@@ -46,8 +46,14 @@
   for (const field of document.querySelectorAll(".filter")) {
     const input = field.querySelector("input"), count = field.querySelector("[role=status]");
     const article = field.closest("article");
+    // Words that find a row of a name alone, by its target, such as the title of an option's group.
+    const words = JSON.parse(field.dataset.words ?? "{}");
+    const unfiltered = [...article.querySelectorAll(".unfiltered")];
+    const nearby = document.createElement("ol");
+    nearby.className = "nearby";
+    field.append(nearby);
     const rows = [...article.querySelectorAll("table.catalog tbody tr, section li, .names li")];
-    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const texts = rows.map((row) => `${row.textContent} ${words[row.querySelector("a")?.hash] ?? ""}`.toLowerCase());
     const sections = [...article.querySelectorAll("section section")];
     const everywhere = document.createElement("button");
     everywhere.type = "button";
@@ -68,11 +74,19 @@
         .map(({entry, points}) => ({place: links.findIndex((href) => href.endsWith(`/${entry.page}`)), points}))
         .filter(({place}) => place >= 0);
       const near = hits.slice(0, MOST_SIMILAR).filter(({points}) => points * 2 > hits[0].points);
-      const visible = show((_, place) => near.some((hit) => hit.place === place));
+      // In the order of their points: the page's own order would put another subject first.
+      nearby.replaceChildren(...near.map(({place}) => {
+        const item = document.createElement("li");
+        item.append(rows[place].querySelector("a").cloneNode(true));
+        return item;
+      }));
+      const visible = near.length;
       if (visible) count.replaceChildren(`Closest by message: ${visible} of ${rows.length}. `, everywhere);
     };
     const apply = () => {
       const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      nearby.replaceChildren();
+      for (const part of unfiltered) part.hidden = asked.length > 0;
       const visible = show((_, place) => asked.every((word) => texts[place].includes(word)));
       count.textContent = asked.length ? `${visible} of ${rows.length}` : "";
       if (visible || !asked.length) return;

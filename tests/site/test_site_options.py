@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
+from html import unescape
 
 import pytest
 
@@ -65,6 +67,17 @@ def test_changes_are_described_in_words() -> None:
     assert any(said.startswith("choices: also `") for _, said in history("--kv-cache-dtype"))
     assert "CacheConfig" not in " ".join(said for _, said in history("--kv-cache-dtype"))
     assert any("on a GPU with" in said for _, said in history("--max-num-seqs"))
+
+
+def test_an_option_is_found_by_the_title_of_its_group() -> None:
+    """The filter of the index has the title of each option's group; the list of groups hides while filtering."""
+    page = pages()["options/index.md"]
+    found = re.search(r'data-words="(.*?)"', page)
+    assert found is not None
+    words = json.loads(unescape(found[1]))
+    for name in ("--gpu-memory-utilization", "--block-size", "--swap-space"):
+        assert words[f"#{option_pages.links()[name]}"] == "KV cache and memory"
+    assert ":::{container} unfiltered\nBy group: " in page
 
 
 def test_releases_are_counted() -> None:

@@ -22,7 +22,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
-from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import planner
@@ -60,9 +60,10 @@ def test_the_home_page_has_a_tile_for_each_entrance() -> None:
     cards = page.split(":::{container} entrance\n")[1:]
 
     assert len(cards) == len(catalog.entrances())
+    assert page.index('id="lookup"') < page.index('class="doors"')
     for entrance, card in zip(catalog.entrances(), cards, strict=True):
         assert f":name: see-{entrance.id}\n" in card
-        assert myst.plain(entrance.sees) in card
+        assert f"{{rubric}} [{myst.plain(entrance.sees)}](" in card
         assert all(line in card for line in entrance.lines[:1])
         assert (f"runbooks/{entrance.runbook}.ipynb" in card) is (entrance.runbook is not None)
         assert {name.split(".")[0] for name in entrance.symptoms} == set(re.findall(r"#symptoms-(\w+)\)", card))
@@ -203,6 +204,31 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
         links = re.findall(r'<td data-head="(?:Model|GPU)"><a href="[^"]+">([^<]+)</a>', pages[f"{folder}/index.md"])
         assert tuple(links[: len(common)]) == common
         assert sorted(links) == sorted(names)
+
+
+def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
+    """A cell without a fact is empty."""
+    specs = catalog.specs()
+    page = spec_pages._gpu_index(specs.table.gpus)
+    rows = re.findall(r"<tr><td.*?</tr>", page)
+    assert len(rows) == len(specs.table.gpus)
+    cells = [re.findall(r'<td data-head="(\w*)">(.*?)</td>', row) for row in rows]
+    figures = [(head, text) for row in cells for head, text in row if head in {"Nominal", "Usable"} and text]
+    assert [text for _, text in figures if not re.fullmatch(r"[\d,]+\.\d GiB", text)] == []
+    unknown = sum(gpu.memory_bandwidth_gb_s is None for gpu in specs.table.gpus)
+    assert unknown > 0
+    assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
+    assert "unknown</td>" not in page
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_the_list_of_runbooks_reports_only_failed_examples(verdict: Verdict) -> None:
+    """A passed example run needs no column; the table stacks on a phone."""
+    runbook = Runbook("a-runbook", "A runbook", "It explains.", "", (), (), side_effects=False, needs_gpu=False)
+    page = runbook_pages.runbook_table([runbook_pages.RunbookPage(runbook, {}, verdict, None)])
+    assert ":class: catalog\n" in page
+    assert ("Example run" in page) is (verdict is not Verdict.PASS)
+    assert "- Purpose" in page
 
 
 def test_a_fact_without_a_source_is_unknown() -> None:

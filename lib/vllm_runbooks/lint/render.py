@@ -320,10 +320,10 @@ def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None
     return Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())
 
 
-def corrected(body: str, before: Sequence[Issue], rest: Linted, pages: str = "") -> RenderedView:
-    """A corrected text below the number of its fixes and the errors and warnings that remain."""
-    head, left, text = fixed_text(before, rest.issues, rest.lang), wrong(rest.issues), script(body)
-    html = f"<p{_tongue(rest)}>{escape(head)}</p>{rows_of(left, rest.lang, pages)}{text.html}"
+def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:
+    """A corrected text below the number of its fixes and of the errors and warnings that remain."""
+    head, text = fixed_text(before, rest.issues, rest.lang), script(body)
+    html = f"<p{_tongue(rest)}>{escape(head)}</p>{text.html}"
     return RenderedView(f"{head}\n{text.plain}", html)
 
 

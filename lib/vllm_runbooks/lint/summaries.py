@@ -25,7 +25,7 @@ def summarize(linted: Linted, name: str) -> Summary:
         name: The text, as it is to be named.
     """
     say = Wording(linted.lang)
-    problems = sorted(issues.wrong(linted.issues), key=lambda issue: issue.severity is not IssueSeverity.ERROR)
+    problems = _problems(linted)
     tone = Tone.GOOD if linted.deployments else Tone.WARN
     state, sentence, gravest = say("NO PROBLEMS"), "", list[Issue]()
     if problems:
@@ -41,8 +41,18 @@ def summarize(linted: Linted, name: str) -> Summary:
     launches = say("{count} launch" if count == 1 else "{count} launches", count=count)
     others = [issues.counted(rest, linted.lang)] if rest else []
     about = (name, issues.release(linted), *([launches] if count else []), *others)
-    statements = tuple(_statement(problem, say) for problem in problems[:_MOST_STATEMENTS])
+    statements = tuple(_statement(problem, say) for problem in _gravest(linted))
     return Summary(state, tone, about, sentence, statements, _fix(linted) if problems else None)
+
+
+def _problems(linted: Linted) -> list[Issue]:
+    """Errors, then warnings."""
+    return sorted(issues.wrong(linted.issues), key=lambda issue: issue.severity is not IssueSeverity.ERROR)
+
+
+def _gravest(linted: Linted) -> list[Issue]:
+    """The problems that a summary shows."""
+    return _problems(linted)[:_MOST_STATEMENTS]
 
 
 def summary(linted: Linted, name: str) -> RenderedView:
@@ -50,13 +60,41 @@ def summary(linted: Linted, name: str) -> RenderedView:
     return rendered(summarize(linted, name))
 
 
-def page_summary(linted: Linted, name: str, pages: str) -> RenderedView:
-    """The summary as a card above the findings and the corrected text; `pages` is the folder of the rules' pages."""
+def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = None) -> RenderedView:
+    """The summary as a card above the other issues and the corrected text.
+
+    Args:
+        linted: The result.
+        name: The text, as it is to be named.
+        pages: Folder of the rules' pages.
+        rest: The result for the corrected text; None if nothing was corrected.
+    """
     say, record = Wording(linted.lang), summarize(linted, name)
     worst = min((issue.severity for issue in linted.issues), key=list(IssueSeverity).index, default=None)
     sentence = say(_EFFECTS[worst]) if worst in _EFFECTS else record.sentence
-    statements = tuple(replace(statement, page=f"{pages}{statement.id}.html") for statement in record.statements)
-    return rendered(replace(record, sentence=sentence, statements=statements, fix=None), say.__call__)
+    statements = tuple(_page_statement(issue, say, pages) for issue in _gravest(linted))
+    fix = None
+    if rest is not None:
+        count = issues.fixed_text(linted.issues, rest.issues, linted.lang)
+        is_short = is_in_card(linted)
+        command = linted.fixed or ""
+        fix = SuggestedFix(command, count) if is_short else SuggestedFix(count, is_command=False)
+    card = replace(record, sentence=sentence, statements=statements, fix=fix, fix_name=say("Fix"))
+    return rendered(card, say.__call__)
+
+
+def is_in_card(linted: Linted) -> bool:
+    """Whether the corrected text is short enough for the card of a page."""
+    return linted.fixed is not None and len(linted.fixed.strip("\n").splitlines()) <= _MOST_LINES
+
+
+def beyond_card(linted: Linted) -> tuple[Issue, ...]:
+    """The issues that the card of a page does not show."""
+    shown = _gravest(linted)
+    return tuple(issue for issue in linted.issues if not any(issue is other for other in shown))
+
+
+_MOST_LINES = 12
 
 
 _EFFECTS = {
@@ -77,6 +115,19 @@ def _statement(issue: Issue, say: Wording) -> Statement:
         quote=issue.source.text.strip() if issue.source is not None else issue.text,
         effect=" ".join(notes),
     )
+
+
+def _page_statement(issue: Issue, say: Wording, pages: str) -> Statement:
+    """The statement with its rule's page and its subject in the quote; "did you mean" is next to the corrected text."""
+    statement, source = _statement(issue, say), issue.source
+    span = None
+    if source is not None:
+        indent = len(source.text) - len(source.text.lstrip())
+        span = (source.start - indent, source.end - indent)
+    notes = issues.sentences(issue)[1:]
+    if issue.fix is not None:
+        notes = [note for note in notes if note not in issue.restated]
+    return replace(statement, page=f"{pages}{issue.rule}.html", span=span, effect=" ".join(notes))
 
 
 def _fix(linted: Linted) -> SuggestedFix:

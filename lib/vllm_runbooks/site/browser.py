@@ -379,16 +379,17 @@ def lint(
     hidden = _lint.hidden(text, knowledge, request)
     mended = _lint.mended(text, knowledge, request)
     shown = _with_release_field(linted)
-    card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES)
+    fixed = None if linted.fixed in (None, hidden) else linted.fixed
+    rest = None if fixed is None else _lint.lint(mended, knowledge, request)
+    card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES, rest)
     parts = [(say("Answer"), card)]
-    if linted.issues:
-        parts.append((say("Findings"), render_issues.table(shown, _RULE_PAGES)))
-    if linted.fixed not in (None, hidden):
-        rest = _lint.lint(mended, knowledge, request)
-        parts += [
-            (say("Corrected text"), render_issues.corrected(linted.fixed, linted.issues, rest, _RULE_PAGES)),
-            (say("Difference"), render_issues.difference(hidden, linted)),
-        ]
+    if others := lint_summaries.beyond_card(shown):
+        listed = render_issues.table(replace(shown, issues=others), _RULE_PAGES)
+        parts.append((say("Other findings" if len(others) < len(linted.issues) else "Findings"), listed))
+    if fixed is not None and rest is not None:
+        if not lint_summaries.is_in_card(linted):
+            parts.append((say("Corrected text"), render_issues.corrected(fixed, linted.issues, rest)))
+        parts.append((say("Difference"), render_issues.difference(hidden, linted)))
     parts.append((say.mark + say("What is started"), render_issues.starts(shown)))
     status = int(LintSettings().is_failed(linted.issues))
     sections = tuple((title, part.html) for title, part in parts)

@@ -118,11 +118,18 @@ def folded(name: str, *parts: str) -> str:
     return "\n\n".join([lead, *filter(None, parts), raw("</details>")])
 
 
-def filter_field(label: str, example: str) -> str:
-    """A field that filters the tables and lists below it with a script."""
+def filter_field(label: str, example: str, words: Mapping[str, str] | None = None) -> str:
+    """A field that filters the tables and lists below it with a script.
+
+    Args:
+        label: Name of the field.
+        example: Text in the empty field.
+        words: Further words that find a row, by the fragment of its link.
+    """
+    data = f' data-words="{escape(json.dumps(words))}"' if words else ""
     return raw(
-        f'<div class="filter" hidden><label>{escape(label)} <input type="search" autocomplete="off" spellcheck="false" '
-        f'placeholder="{escape(example)}"></label> <span role="status"></span></div>'
+        f'<div class="filter"{data} hidden><label>{escape(label)} <input type="search" autocomplete="off" '
+        f'spellcheck="false" placeholder="{escape(example)}"></label> <span role="status"></span></div>'
     )
 
 
@@ -141,9 +148,9 @@ def listed(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> str:
-    """A table whose cells, in Markdown, may have several paragraphs."""
-    lines = [":::{list-table}", ":header-rows: 1", f":widths: {widths}", ""]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str, kind: str = "") -> str:
+    """A table whose cells, in Markdown, may have several paragraphs; `kind` is its class."""
+    lines = [":::{list-table}", ":header-rows: 1", f":widths: {widths}", *([f":class: {kind}"] if kind else []), ""]
     for row in (head, *rows):
         for number, cell in enumerate(row):
             first, *rest = (cell or "—").split("\n")

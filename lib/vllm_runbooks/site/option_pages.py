@@ -158,6 +158,8 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     removed = f"{gone} of them were removed before the newest release, {prose(newest)}"
     intro = f"{len(kind_entries)} {what}; {removed}. {_known_releases()}"
     by_page = (f"[{_title(kind, page)}]({file_name(page)}.md)" for page in pages)
+    by = "first letter" if kind == "environment" else "group"
+    words = {f"#{entry.target}": _GROUPS.get(entry.page, "") for entry in kind_entries if entry.page in _GROUPS}
     letters: dict[str, list[OptionEntry]] = {}
     for entry in kind_entries:
         name = entry.name.removeprefix("VLLM_").strip("-")
@@ -165,8 +167,8 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     parts = [
         "# Environment variables by release" if kind == "environment" else "# Options by release",
         intro,
-        filter_field(f"Filter {len(kind_entries)} {word}", "memory, cache, parallel"),
-        f"By {'first letter' if kind == 'environment' else 'group'}: {' · '.join(by_page)}",
+        filter_field(f"Filter {len(kind_entries)} {word}", "kv cache, lora, parallel", words),
+        f":::{{container}} unfiltered\nBy {by}: {' · '.join(by_page)}\n:::",
     ]
     for letter, members in letters.items():
         items = listed(f"[{code(entry.name)}](#{entry.target}) {aside(_span(entry))}" for entry in members)

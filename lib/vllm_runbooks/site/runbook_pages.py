@@ -57,8 +57,9 @@ def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
     for page in pages:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
-        rows.append((f"{title}\n\n{name}", prose(page.runbook.summary), _verdict(page)))
-    return (table(["Runbook", "Purpose", "Example run"], rows, "32 54 14") if rows else "No runbooks.") + "\n"
+        failed = "" if page.verdict is Verdict.PASS else f"\n\nExample run: {_verdict(page)}"
+        rows.append((f"{title}\n\n{name}", f"{prose(page.runbook.summary)}{failed}"))
+    return (table(["Runbook", "Purpose"], rows, "34 66", "catalog") if rows else "No runbooks.") + "\n"
 
 
 def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:

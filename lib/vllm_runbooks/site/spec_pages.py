@@ -16,7 +16,6 @@ from vllm_runbooks.plan.render.summaries import summarize
 from vllm_runbooks.site import model_fits
 from vllm_runbooks.site.model_fits import COMMON_GPUS, COMMON_MODELS, ModelFit
 from vllm_runbooks.site.myst import (
-    UNKNOWN,
     facts,
     filter_field,
     folded,
@@ -83,6 +82,11 @@ def _quantity(value: object, unit: str = "") -> str | None:
     return f"{text} {unit}".strip()
 
 
+def _gib(value: float) -> str:
+    """An amount of memory in a list: one decimal, so that the digits of a column line up."""
+    return f"{value:,.1f} GiB"
+
+
 def _yes(value: bool | None) -> str | None:  # noqa: FBT001 - the fact itself
     return None if value is None else "yes" if value else "no"
 
@@ -143,16 +147,17 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
     rows = [
         (
             _link(gpu_address(gpu.name).removeprefix("gpus/"), gpu.name),
-            _quantity(gpu.memory_gib, "GiB") or UNKNOWN,
-            UNKNOWN if gpu.total is None else f"{gpu.total.expected:.4g} GiB",
-            _quantity(gpu.memory_bandwidth_gb_s, "GB/s") or UNKNOWN,
-            escape(gpu.capability or UNKNOWN),
+            _gib(gpu.memory_gib),
+            "" if gpu.total is None else _gib(gpu.total.expected),
+            "" if gpu.memory_bandwidth_gb_s is None else f"{gpu.memory_bandwidth_gb_s:,.0f} GB/s",
+            escape(gpu.capability or ""),
             f'<span class="hidden-words">{escape(" ".join((gpu.vendor, gpu.architecture or "", *gpu.aliases)))}</span>',
         )
         for gpu in ordered
     ]
     intro = (
-        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. Common GPUs come first. "
+        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. Common GPUs come first, "
+        "then the others by memory; an empty cell is unknown. "
         "A missing GPU is [added](../cards-and-models.md) in one file."
     )
     head = ["GPU", "Nominal", "Usable", "Bandwidth", "Capability", ""]
@@ -163,7 +168,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
         front("GPUs for vLLM: memory and which models fit", description) + "# GPUs",
         intro,
         filter_field(f"Filter {len(gpus)} GPUs", "3090, Hopper, amd"),
-        raw(_table(head, rows, "catalog")),
+        raw(_table(head, rows, "catalog gpus")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -179,7 +184,7 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         for fit in fits
         if fit.plan is not None
     ]
-    memory = "unknown memory" if gpu.total is None else f"{gpu.total.expected:.4g} GiB usable"
+    memory = "unknown memory" if gpu.total is None else f"{_gib(gpu.total.expected)} usable"
     names = [name for name in fits if name.fits]
     description = (
         f"vLLM on one {gpu.name} ({memory}): which models fit, with context length and concurrent requests. "
@@ -259,9 +264,9 @@ def _model_index(specs: Specs) -> str:
         rows.append(
             (
                 _link(model_address(name).removeprefix("models/"), name),
-                UNKNOWN if weights is None else f"{weights:.3g} GiB",
-                _quantity(model.max_positions) or UNKNOWN,
-                UNKNOWN if fit is None else escape(fit.name),
+                "" if weights is None else _gib(weights),
+                "" if model.max_positions is None else f"{model.max_positions:,}",
+                "" if fit is None else escape(fit.name),
                 f'<span class="hidden-words">{escape(printable(words))}</span>',
             )
         )
@@ -277,7 +282,7 @@ def _model_index(specs: Specs) -> str:
         front("Models for vLLM: GPU memory that they need", description) + "# Models",
         intro,
         filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral"),
-        raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog")),
+        raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog models")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 

@@ -1,4 +1,4 @@
-"""Start page: three entry points, observations with their targets, and printed lines to search."""
+"""Start page: a search for printed lines, three entry points, observations with their targets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def start(
     """Observations on the start page; `runbooks` and `built` entry points have a page."""
     runs = [f"[Last results]({run_pages.NAME}.md)"] if has_runs else []
     return (
-        "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms, runbooks)]) + "\n"
+        "\n\n".join([_BOX, _doors(built), *runs, "## What do you see?", _cards(entrances, symptoms, runbooks)]) + "\n"
     )
 
 
@@ -56,9 +56,9 @@ def _doors(built: Collection[str]) -> str:
 
 _BOX = raw(
     '<div class="lookup" id="lookup" hidden>'
-    '<label for="lookup-text">An error, an option, a model, a GPU</label>'
+    '<label for="lookup-text">Search for an error, an option, a model or a GPU</label>'
     '<input id="lookup-text" type="search" autocomplete="off" spellcheck="false" aria-describedby="lookup-count" '
-    'placeholder="e.g. No available memory for the cache blocks">'
+    'placeholder="No available memory">'
     '<p id="lookup-count" role="status"></p><ol id="lookup-found"></ol></div>'
 )
 
@@ -71,14 +71,16 @@ def _cards(entrances: Iterable[Entrance], symptoms: Sequence[Symptom], runbooks:
 def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[str]) -> str:
     """One entrance: the observation, its first line, and its targets."""
     groups = dict.fromkeys(s.id.partition(".")[0] for s in symptoms if entrance.leads_to(s.id))
-    links = [
-        *([f"[Runbook](runbooks/{entrance.runbook}.ipynb)"] if entrance.runbook in runbooks else []),
-        *(f"[{prose(GROUPS.get(group, group))}](#symptoms-{group})" for group in groups),
-        *([f"[How it works]({entrance.page}.md)"] if entrance.page else []),
+    targets = [
+        *([("Runbook", f"runbooks/{entrance.runbook}.ipynb")] if entrance.runbook in runbooks else []),
+        *((prose(GROUPS.get(group, group)), f"#symptoms-{group}") for group in groups),
+        *([("How it works", f"{entrance.page}.md")] if entrance.page else []),
     ]
+    links = [f"[{name}]({target})" for name, target in targets]
+    title = f"[{plain(entrance.sees)}]({targets[0][1]})" if targets else plain(entrance.sees)
     parts = [
         f":::{{container}} entrance\n:name: see-{entrance.id}",
-        f"```{{rubric}} {plain(entrance.sees)}\n:heading-level: 3\n```",
+        f"```{{rubric}} {title}\n:heading-level: 3\n```",
         prose(entrance.says),
         *([literal(entrance.lines[0])] if entrance.lines else []),
         *([f"{code(entrance.commands[0])}"] if entrance.commands else []),

@@ -117,9 +117,14 @@ def preformatted(text: str) -> str:
     return tag("pre", tag("code", escape(text)), _PRE)
 
 
-def quoted(place: str, text: str, tone: str = RED) -> str:
+def quoted(place: str, text: str, tone: str = RED, *, about: str = "", behind: str = "") -> str:
+    """A line of the input; `about` and `behind` continue its text, and `about` is underlined."""
     place = tag("span", escape(visible(place)), "opacity:.75;margin-right:10px")
-    line = tag("code", escape(visible(text)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
+    words = escape(visible(text))
+    if about:
+        words += tag("u", escape(visible(about)), f"text-decoration:underline 2px {tone};text-underline-offset:3px")
+    words += escape(visible(behind))
+    line = tag("code", words, "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
     return tag("div", place + line, style)
 

@@ -61,6 +61,8 @@ class Statement:
     """Action; empty if the fix describes it."""
     page: str = ""
     """Address of the page about the id."""
+    span: tuple[int, int] | None = None
+    """Range of the quote that an HTML card underlines."""
 
 
 @dataclass(frozen=True)

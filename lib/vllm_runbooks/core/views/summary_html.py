@@ -32,6 +32,7 @@ _FAINT = "opacity:.75;font-size:13px"
 _LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
 _TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
 _MOST_QUOTED = 240
+_MOST_BEFORE = 80
 _FLAG = re.compile(r"(?<!\S)--?[a-zA-Z][\w.-]*")
 
 
@@ -136,7 +137,8 @@ def _statement(statement: Statement, say: Callable[[str], str]) -> str:
     if statement.page:
         parts.append(f' <a href="{escape(statement.page)}" style="font-size:13px">{escape(statement.id)}</a>')
     if statement.quote:
-        parts.append(quoted(statement.place, cut(statement.quote, _MOST_QUOTED), tone))
+        before, about, behind = _pieces(statement)
+        parts.append(quoted(statement.place, before, tone, about=about, behind=behind))
     elif statement.place:
         parts.append(tag("div", escape(statement.place), _FAINT))
     rows = "".join(
@@ -145,6 +147,20 @@ def _statement(statement: Statement, say: Callable[[str], str]) -> str:
     if rows:
         parts.append(tag("table", tag("tbody", rows), "border-collapse:collapse"))
     return tag("div", "".join(parts), "margin-top:10px")
+
+
+def _pieces(statement: Statement) -> tuple[str, str, str]:
+    """The quote before, in and after its underlined range; a long quote is cut around it."""
+    if statement.span is None:
+        return cut(statement.quote, _MOST_QUOTED), "", ""
+    start, end = statement.span
+    quote = statement.quote
+    before, about, behind = (re.sub(r"\s+", " ", part) for part in (quote[:start], quote[start:end], quote[end:]))
+    if len(before) > _MOST_BEFORE:
+        before = f"…{before[-_MOST_BEFORE:]}"
+    about = about[:_MOST_QUOTED]
+    room = _MOST_QUOTED - len(about)
+    return before, about, behind if len(behind) <= room else f"{behind[:room]}…"
 
 
 def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...], say: Callable[[str], str]) -> str:
