@@ -721,8 +721,8 @@ def test_parts_without_an_equivalent_are_printed(capsys: pytest.CaptureFixture[s
     _, err = capsys.readouterr()
 
     assert "first of 2 launches" in err
-    assert "left out: -v /data:/data" in err
-    assert "left out: --shm-size 10g" in err
+    assert "not converted: -v /data:/data" in err
+    assert "not converted: --shm-size 10g" in err
     assert "not reachable from outside" in err
 
 
