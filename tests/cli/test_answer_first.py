@@ -79,7 +79,7 @@ def test_a_recorded_case_is_answered_in_one_screen(
 @pytest.mark.parametrize(
     ("words", "heading"),
     [(("inventory", "host-8xa100-shared"), "UNKNOWN"), (("probe", "probe-kv-pressure"), "FIGURES"),
-     (("cluster", "check", "cluster-versions"), "WHICH NODE REACHES WHICH")],
+     (("cluster", "check", "cluster-versions"), "CONNECTIVITY")],
 )  # fmt: skip
 def test_explain_has_the_tables(
     words: tuple[str, ...], heading: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -77,7 +77,7 @@ def host(checked: CheckedHost) -> list[TextBlock]:
         lead.append(SentenceLines(cut(text, 400)))
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
-        ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
+        ("FINDINGS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
         ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
         ("UNKNOWN", [bulleted(visible(f"{unknown.fact} ({unknown.reason})")) for unknown in checked.unknown]),
     )
