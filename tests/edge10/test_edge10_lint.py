@@ -477,7 +477,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     [
         ((), "use a file, a folder, or -"),
         (("-", "-"), "- is used twice"),
-        (("a.py", "-o", "b.py"), "add --fix"),
+        (("a.py", "-o", "b.py"), "-o requires --fix"),
         (("--fix", "{job}"), "--fix requires exactly one file"),
         (("{empty}",), "contains no script"),
         (("missing.py",), "missing.py"),

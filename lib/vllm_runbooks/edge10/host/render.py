@@ -30,7 +30,7 @@ _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None:
 _MODELS_HEAD = ("model", "quantise", "compile", "kind", "why")
 _VERDICTS = {
     True: ("ok", "no problems found", GREEN, Tone.GOOD),
-    False: ("not ok", "the step would fail or suffer", RED, Tone.BAD),
+    False: ("not ok", "the step would fail or give poor results", RED, Tone.BAD),
     None: (_UNKNOWN, "no problems found, but some facts are unknown", AMBER, Tone.WARN),
 }
 
