@@ -465,7 +465,7 @@ def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tm
         f"{tmp_path}: {names} stale\n",
     )
     assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: {names} written\n")
-    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: fresh\n")
+    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: up to date\n")
     assert run(capsys, "catalog", "schemas", "--check")[0] == 0
 
 

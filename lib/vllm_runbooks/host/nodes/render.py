@@ -83,9 +83,7 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     rows = matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
-        parts.append(
-            headed("CONNECTIVITY", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")])
-        )
+        parts.append(headed("CONNECTIVITY", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")]))
     if cluster.findings:
         parts.append(headed("FINDINGS", finding_blocks(cluster.findings)))
     if cluster.differences:
