@@ -132,17 +132,17 @@ def test_history_has_additions_changes_and_removals() -> None:
     swap = options.history("--swap-space")
     utilization = [change for change in options.history("--gpu-memory-utilization") if "default" in change.fields]
 
-    assert [change.kind for change in swap if change.kind != "changed"] == ["came", "went"]
+    assert [change.kind for change in swap if change.kind != "changed"] == ["added", "removed"]
     assert swap[0].after is None
     assert swap[-1].after in options.known_releases()
     assert [change.fields["default"] for change in utilization] == [(0.9, 0.92)]
     assert options.history("--no-such-option") == ()
     assert options.history("-tp") == options.history("--tensor-parallel-size")
-    assert [(c.kind, c.release) for c in options.history("-cc") if c.kind != "changed"] == [("came", "0.12.0")]
-    assert [(c.kind, c.release) for c in options.history("-O") if c.kind != "changed"][-1] == ("went", "0.12.0")
+    assert [(c.kind, c.release) for c in options.history("-cc") if c.kind != "changed"] == [("added", "0.12.0")]
+    assert [(c.kind, c.release) for c in options.history("-O") if c.kind != "changed"][-1] == ("removed", "0.12.0")
     quiet = options.history("--disable-log-requests")
-    assert [change.kind for change in quiet if change.kind != "changed"] == ["came", "went", "came"]
-    assert options.history("VLLM_USE_V1")[-1].kind == "went"
+    assert [change.kind for change in quiet if change.kind != "changed"] == ["added", "removed", "added"]
+    assert options.history("VLLM_USE_V1")[-1].kind == "removed"
 
 
 def test_history_and_releases_are_consistent() -> None:
@@ -153,7 +153,7 @@ def test_history_and_releases_are_consistent() -> None:
         alive = []
         for release in releases:
             at = next((change.kind for change in changes if change.release == release), at)
-            if at in ("came", "changed"):
+            if at in ("added", "changed"):
                 alive.append(release)
         assert alive == [release for release in releases if f"option {name}" in options.load(release).records]
 
@@ -500,15 +500,15 @@ def test_the_history_of_a_name_is_listed_by_release(tmp_path: Path, monkeypatch:
     """Added, changed, removed and restored; removing an absent option is not a change."""
     folder = _data(tmp_path, monkeypatch, **_RECORDS)
     assert options.history("A") == (
-        options.OptionChange("0.1.0", None, "came"), options.OptionChange("0.2.0", "0.1.0", "went"),
-        options.OptionChange("0.2.1", "0.2.0", "came"),
+        options.OptionChange("0.1.0", None, "added"), options.OptionChange("0.2.0", "0.1.0", "removed"),
+        options.OptionChange("0.2.1", "0.2.0", "added"),
     )  # fmt: skip
     assert options.history("--plain") == (
-        options.OptionChange("0.1.0", None, "came"),
+        options.OptionChange("0.1.0", None, "added"),
         options.OptionChange("0.2.0", "0.1.0", "changed", {"default": (5, 50)}),
     )
     assert "--never" not in options.histories("option")
-    assert options.histories("environment")["C"] == (options.OptionChange("0.2.0", "0.1.0", "came"),)
+    assert options.histories("environment")["C"] == (options.OptionChange("0.2.0", "0.1.0", "added"),)
     assert options.known_releases() == ("0.1.0", "0.2.0", "0.2.1")
     names = options.names(folder)
     assert names.variables == {"A", "B", "C"}

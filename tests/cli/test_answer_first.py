@@ -79,7 +79,7 @@ def test_a_recorded_case_is_answered_in_one_screen(
 @pytest.mark.parametrize(
     ("words", "heading"),
     [(("inventory", "host-8xa100-shared"), "UNKNOWN"), (("probe", "probe-kv-pressure"), "FIGURES"),
-     (("cluster", "check", "cluster-versions"), "WHICH NODE REACHES WHICH")],
+     (("cluster", "check", "cluster-versions"), "CONNECTIVITY")],
 )  # fmt: skip
 def test_explain_has_the_tables(
     words: tuple[str, ...], heading: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -289,12 +289,12 @@ def test_leftovers_are_counted_and_only_proven_ones_are_in_the_command(
         return printed(capsys, monkeypatch, "leftovers", *words)[1]
 
     both = lines(other, proven)
-    assert both[0] == "2 LEFT   1 segment · 1 process"
-    assert lines(proven, replace(proven, name="72"))[0] == "2 LEFT   2 processes"
+    assert both[0] == "2 LEFTOVERS   1 segment · 1 process"
+    assert lines(proven, replace(proven, name="72"))[0] == "2 LEFTOVERS   2 processes"
     assert [line.split()[0] for line in both[3:5]] == ["71", "psm_1"]
     assert both[-1] == "  Next  Remove the proven leftovers: vllm-runbooks leftovers --remove proven"
     alone = lines(other)
-    assert "  From an earlier launch? not proven: named like vLLM's." in alone
+    assert "  Not proven to be from an earlier launch: named like vLLM's." in alone
     assert alone[-1].endswith("vllm-runbooks leftovers --remove NAME")
     assert lines(proven, words=("--remove", "proven")) == [
         "OK       no leftovers of earlier vLLM launches of this user on this host ·",

@@ -465,7 +465,7 @@ def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tm
         f"{tmp_path}: {names} stale\n",
     )
     assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: {names} written\n")
-    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: fresh\n")
+    assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path))[:2] == (0, f"{tmp_path}: up to date\n")
     assert run(capsys, "catalog", "schemas", "--check")[0] == 0
 
 
@@ -721,8 +721,8 @@ def test_parts_without_an_equivalent_are_printed(capsys: pytest.CaptureFixture[s
     _, err = capsys.readouterr()
 
     assert "first of 2 launches" in err
-    assert "left out: -v /data:/data" in err
-    assert "left out: --shm-size 10g" in err
+    assert "not converted: -v /data:/data" in err
+    assert "not converted: --shm-size 10g" in err
     assert "not reachable from outside" in err
 
 

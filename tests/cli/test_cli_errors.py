@@ -457,7 +457,7 @@ def test_an_invalid_release_is_rejected_alike(capsys: pytest.CaptureFixture[str]
         ("check --runbooks folder", "folder: contains no runbook; use a folder with .ipynb files"),
         ("check --cases folder", "folder: contains no recorded case; use a case's folder, or a folder of cases"),
         ("check --only tiny-cpu-servd", "did you mean tiny-cpu-served?"),
-        ("check --only two-nice-things", "no runbook or case has this id; the nearest are two-nodes-"),
+        ("check --only two-nice-things", "no runbook or case has this id; closest: two-nodes-"),
         ("check --only zzzz", "; `vllm-runbooks list` lists the runbooks, "),
         ("plan Qwen/Qwen3-8B", "pass the GPUs, as in --gpus 8xRTX3090."),
         ("plan Qwen/Qwen3-8B --gpus H100-80GB --fnd context", "Did you mean --find?"),

@@ -811,7 +811,7 @@ def test_free_memory_is_drawn_to_the_pixel() -> None:
     assert listed(start_pictures.free_memory(50.0, 50.5, 127.0, budgets)) == [
         "0 0 720 185: Free GPU memory before and after profiling, in GiB",
         "rect 0,2 11x11 #2f9c8f", "12 at 17,12: free", "rect 68,2 11x11 #d05a4e", "12 at 85,12: freed while profiling",
-        "rect 255,2 11x11 #8884", "12 at 272,12: in use by others, or by this start",
+        "rect 255,2 11x11 #8884", "12 at 272,12: in use by other processes or this launch",
         "line 150,75 150,163 1", "11 at 150,179 middle faint: 0 GiB", "line 350,75 350,163 1",
         "11 at 350,179 middle faint: 50", "line 550,75 550,163 1", "11 at 550,179 middle faint: 100",
         "rect 150,87 508x22 #8884: GPU: 127.00 GiB", "rect 150,87 200x22 #2f9c8f: free: 50.00 GiB",

@@ -463,7 +463,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     assert PASSWORDS[0] not in out + err
     assert ": docker gets a password" in err
     assert f"{source} (corrected):5:1\n" in err
-    assert err.endswith("\nFixed 1, 2 left.\n")
+    assert err.endswith("\nFixed 1, 2 remaining.\n")
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
     assert (out, "wrote" in err) == ("", True)
     assert target.read_text("utf-8") == before.replace("gptq", "awq")
@@ -477,7 +477,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     [
         ((), "use a file, a folder, or -"),
         (("-", "-"), "- is used twice"),
-        (("a.py", "-o", "b.py"), "add --fix"),
+        (("a.py", "-o", "b.py"), "-o requires --fix"),
         (("--fix", "{job}"), "--fix requires exactly one file"),
         (("{empty}",), "contains no script"),
         (("missing.py",), "missing.py"),

@@ -868,8 +868,8 @@ def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.Capt
     assert status == 1
     assert "\n  vllm: 0.32.0 -> 0.16.0\n" in out
     assert "\n  defaults.gpu_memory_utilization: 0.92 -> 0.9 (-0.02, -2.2%)\n" in out
-    assert "\n  finding gained: oom.multimodal_encoder\n" in out
-    assert "\n  finding lost: oom.multimodal_encoder\n" in compared(capsys, names[1], names[0])[1]
+    assert "\n  new finding: oom.multimodal_encoder\n" in out
+    assert "\n  resolved finding: oom.multimodal_encoder\n" in compared(capsys, names[1], names[0])[1]
     assert compared(capsys, names[0], names[0])[0] == 0
 
 

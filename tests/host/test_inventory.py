@@ -295,7 +295,7 @@ def test_unknown_processes_stay_unknown(driver: Driver, tmp_path: Path) -> None:
         inventory.watched(catalog.specs(), samples=2, every_s=0), inventory.recorded(path, catalog.specs()),
     ):  # fmt: skip
         assert found.recommendation is not None
-        assert found.recommendation.reason.endswith("its processes are unknown")
+        assert found.recommendation.reason.endswith("processes unknown")
         assert {"processes", "MIG instances"} <= {one.fact for one in found.unknown}
 
     driver(readings())
@@ -909,7 +909,7 @@ def test_findings_that_differ_only_in_figures_are_one() -> None:
     [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
 
     assert taken.gpus == (0, 1, 3)
-    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by others;")
+    assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by other processes;")
     assert render.inventories.text(found).count("inventory --watch before the launch") == 1
 
 

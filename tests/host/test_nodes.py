@@ -498,9 +498,9 @@ def test_the_text_has_all_results() -> None:
         "whether an all-reduce by Gloo and NCCL runs over all nodes\n",
     ):  # fmt: skip
         assert words in text, text
-    assert "WHAT DIFFERS" not in text
+    assert "DIFFERENCES" not in text
     different = shown(pair(lambda data: _node(data)["inventory"]["packages"].update(vllm="0.31.0")))
-    assert re.search(r"WHAT DIFFERS\nfact .*\nvLLM +0\.32\.0: node-a; 0\.31\.0: node-b +yes\n", different), different
+    assert re.search(r"DIFFERENCES\nfact .*\nvLLM +0\.32\.0: node-a; 0\.31\.0: node-b +yes\n", different), different
 
 
 def test_the_document_matches_its_schema_and_can_be_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -524,7 +524,7 @@ def test_unmeasured_facts_are_listed_by_node() -> None:
     found = pair(lambda data: data.pop("collectives"), lambda data: _node(data).pop("clock_offset_s"))
     text = render.clusters.findings(found).plain
 
-    assert "Of node-b: offset of the clock" in text
+    assert "Of node-b: clock offset" in text
     assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs over all nodes" in text
 
 

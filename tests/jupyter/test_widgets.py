@@ -509,7 +509,7 @@ def test_without_ipywidgets_one_line_names_the_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "ipywidgets: is not installed, but is required for the panels; run: pip install 'vllm-runbooks[lab]', and "
+        "ipywidgets is not installed, but is required for the panels; run: pip install 'vllm-runbooks[lab]', and "
         "restart the kernel\n"
     )
 

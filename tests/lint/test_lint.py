@@ -245,8 +245,8 @@ def test_a_command_may_follow_two_dashes(capsys: pytest.CaptureFixture[str]) -> 
         ((), "no input; use a file, - for standard input, or -- and a command"),
         (("nowhere.sh",), "nowhere.sh: "),
         (("{a}", "{b}", "--format", "json"), "give one file for --format json and for --fix"),
-        (("{a}", "-o", "x"), "-o writes the corrected text; give --fix as well"),
-        (("{a}", "--config-check"), "--config-check asks the vLLM that --python names"),
+        (("{a}", "-o", "x"), "-o requires --fix"),
+        (("{a}", "--config-check"), "--config-check requires --python"),
         (("{a}", "--vllm", "banana"), "'banana' is not a vLLM version"),
         (("{a}", "--gpus", "A100"), "A100"),
         (("{a}", "--python", "/nowhere/python"), "--python /nowhere/python: cannot be run"),
@@ -1023,7 +1023,7 @@ def test_remaining_issues_are_shown_without_infos() -> None:
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
     text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
     assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
-    assert text.endswith("\nFixed 1, 1 left.")
+    assert text.endswith("\nFixed 1, 1 remaining.")
     assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
 
 
@@ -1115,9 +1115,9 @@ services:
         (
             "a.sh",
             "export CUDA_VISIBLE_DEVICES=0,1\nvllm serve m{size}\n",
-            ("They are set by CUDA_VISIBLE_DEVICES=0,1.",),
+            ("The GPUs are set by CUDA_VISIBLE_DEVICES=0,1.",),
         ),
-        ("a.sh", "docker run --gpus=2 vllm/vllm-openai{size}\n", ("They are set by --gpus=2.",)),
+        ("a.sh", "docker run --gpus=2 vllm/vllm-openai{size}\n", ("The GPUs are set by --gpus=2.",)),
         (
             "compose.yaml",
             COUNTED_GPUS,
@@ -1143,7 +1143,7 @@ def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest
     assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
     assert err.startswith("error[option.conflict]: ")
     assert f" --> {script} (corrected):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
-    assert err.endswith("\n\nFixed 1, 1 left. No file was changed; add -o FILE.\n")
+    assert err.endswith("\n\nFixed 1, 1 remaining. No file was changed; add -o FILE.\n")
     target = tmp_path / "good.sh"
     assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
     assert f" --> {target}:2:3\n" in capsys.readouterr().err

@@ -318,7 +318,7 @@ def test_requested_stages_have_layers_by_memory(tmp_path: Path, capsys: pytest.C
     ("case", "said"),
     [
         ("cluster-port-dropped", "Fatal: node-b does not reach node-a at 10.77.0.1, port 29500"),
-        ("cluster-model-missing", "Fatal: /models/Qwen3-8B is not there on node-b"),
+        ("cluster-model-missing", "Fatal: /models/Qwen3-8B does not exist on node-b"),
         ("cluster-host-ip-missing", None),
         ("cluster-loopback-name", None),
     ],

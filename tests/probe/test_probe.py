@@ -1406,7 +1406,7 @@ def test_a_probe_is_in_the_history_and_two_can_be_compared(capsys: pytest.Captur
     assert listed["results"]["facts"]["waiting"] == 0
     assert status == by_file[0] == 1
     for out in (said, by_file[1]):
-        assert "finding lost: serving.queue_overload" in out
+        assert "resolved finding: serving.queue_overload" in out
         assert "facts.waiting: 12.0 -> 0.0" in out
 
 

@@ -622,7 +622,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
 def test_missing_tools_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra, one line names the package."""
     monkeypatch.setitem(sys.modules, "myst_nb", None)
-    said = "myst_nb: is not installed, but is required for the site; run: pip install 'vllm-runbooks[site]'"
+    said = "myst_nb is not installed, but is required for the site; run: pip install 'vllm-runbooks[site]'"
     with pytest.raises(InputError, match=re.escape(said)):
         site.build(tmp_path / "out")
 

@@ -160,7 +160,7 @@ class OptionChange(NamedTuple):
     """The last release in the catalog before the change; None if the oldest one has it already, so
     that it may be older."""
     kind: str
-    """came, changed or went."""
+    """added, changed or removed."""
     fields: Mapping[str, tuple[Any, Any]] = {}
     """For a change: old and new value, by field of the record."""
 
@@ -524,13 +524,13 @@ def _histories(folder: Path) -> Mapping[str, tuple[OptionChange, ...]]:
     for version, document in documents(folder):
         for key in document["unset"]:
             if key in records:
-                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "went"))
+                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "removed"))
         for key, fields_now in document["set"].items():
             if key in records:
                 fields = _differences(records[key], fields_now)
                 changes_by_key.setdefault(key, []).append(OptionChange(version, after, "changed", fields))
             else:
-                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "came"))
+                changes_by_key.setdefault(key, []).append(OptionChange(version, after, "added"))
         apply(records, document)
         after = version
     return {key: tuple(changes) for key, changes in changes_by_key.items()}
@@ -555,10 +555,10 @@ def history(name: str) -> tuple[OptionChange, ...]:
     for life in _lives(releases_dir()).get(name, ()):
         within = releases[life.first + 1 : life.last + 1]
         changes = all_of.get(f"option {life.owner}") or all_of.get(f"environment {life.owner}") or ()
-        events.append(OptionChange(releases[life.first], releases[life.first - 1] if life.first else None, "came"))
+        events.append(OptionChange(releases[life.first], releases[life.first - 1] if life.first else None, "added"))
         events += [change for change in changes if change.kind == "changed" and change.release in within]
         if life.last + 1 < len(releases):
-            events.append(OptionChange(releases[life.last + 1], releases[life.last], "went"))
+            events.append(OptionChange(releases[life.last + 1], releases[life.last], "removed"))
     return tuple(events)
 
 

@@ -159,7 +159,7 @@ def required(name: str, variables: Mapping[str, str]) -> str:
     """A variable that the user has to set; raises InputError."""
     if name not in variables:
         raise InputError(
-            f"{name}: is not set, but is required for a server that others can reach; set it and launch again"
+            f"{name} is not set, but is required for a server that others can reach; set it and launch again"
         )
     return variables[name]
 

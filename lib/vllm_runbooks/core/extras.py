@@ -37,6 +37,6 @@ def require(part: str) -> None:
     if module := missing(part):
         extra = _PARTS[part]
         raise InputError(
-            f"{module}: is not installed, but is required for {part}; "
+            f"{module} is not installed, but is required for {part}; "
             f"run: pip install 'vllm-runbooks[{extra.name}]'{extra.then}"
         )

@@ -282,7 +282,7 @@ def _notes(a: HistoryEntry, b: HistoryEntry) -> Iterator[str]:
         if item.verdict is None:
             yield f"the {name} has not ended, or is not a history entry"
         if not item.environment:
-            yield f"the {name} does not name its host"
+            yield f"the host of the {name} entry is unknown"
 
 
 def _of(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[Differing]:

@@ -257,9 +257,9 @@ def difference(comparison: EntryDifferences) -> RenderedView:
     """`compared` for a notebook."""
     parts = [tag("p", f"<b>a</b> {escape(comparison.a)}<br><b>b</b> {escape(comparison.b)}")]
     for title, some, none in (
-        ("Inputs", comparison.inputs, "the same"),
-        ("Environment", comparison.environment, "the same"),
-        ("Results", comparison.results, "no difference"),
+        ("Inputs", comparison.inputs, "no differences"),
+        ("Environment", comparison.environment, "no differences"),
+        ("Results", comparison.results, "no differences"),
     ):
         rows = [[tag("code", escape(d.name)), escape(_value(d.a)), escape(_value(d.b)), escape(_by(d))] for d in some]
         body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
@@ -282,9 +282,9 @@ def compared(comparison: EntryDifferences) -> str:
     """Different inputs, then environments, then results."""
     lines = [f"a: {comparison.a}", f"b: {comparison.b}"]
     for title, some, none in (
-        ("Inputs", comparison.inputs, "the same"),
-        ("Environment", comparison.environment, "the same"),
-        ("Results", comparison.results, "no difference"),
+        ("Inputs", comparison.inputs, "no differences"),
+        ("Environment", comparison.environment, "no differences"),
+        ("Results", comparison.results, "no differences"),
     ):
         lines += ["", title, *(line for differing in some for line in _described(differing))]
         if not some:
@@ -296,7 +296,7 @@ def compared(comparison: EntryDifferences) -> str:
 def _described(differing: Differing) -> Iterator[str]:
     place, separator, finding = differing.name.rpartition("findings.")
     if separator:
-        yield f"  {place}finding {'gained' if differing.a is None else 'lost'}: {finding}"
+        yield f"  {place}{'new' if differing.a is None else 'resolved'} finding: {finding}"
         return
     by = f" ({_by(differing)})" if differing.change is not None else ""
     yield f"  {differing.name}: {_value(differing.a)} -> {_value(differing.b)}{by}"

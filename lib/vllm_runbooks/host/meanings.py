@@ -124,7 +124,7 @@ def _memory_taken(gpu: GpuFacts, context: HostRuleContext) -> str | None:
     room = usable_mib(gpu, context.specs)
     of = f" of {gib(room)}" if room is not None else ""
     holders = [process.says for process in gpu.processes or ()]
-    who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by others"
+    who = f" by {', '.join(holders[:3])}{' and others' * (len(holders) > 3)}" if holders else " by other processes"
     return f"{gib(used)}{of} in use{who}; if that grows, a launch fails or gets less KV cache"
 
 

@@ -103,7 +103,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     if unknown and unknown != [_UNTOLD]:
         return replace(made, reason="; ".join(unknown))
     reasons = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
-    reasons.append(f"use {busy:.0f}%" if is_use_told else _UNTOLD)
+    reasons.append(f"utilization {busy:.0f}%" if is_use_told else _UNTOLD)
     if moved is not None:
         reasons.insert(1, f"its memory is steady, it changed by {moved:,.0f} MiB")
     if use.processes:
@@ -111,7 +111,7 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     elif use.processes is not None:
         reasons.append("no other processes")
     else:
-        reasons.append("its processes are unknown")
+        reasons.append("processes unknown")
     if not is_use_told:
         return replace(made, reason=f"as far as known: {'; '.join(reasons)}")
     return replace(made, is_suitable=True, reason="; ".join(reasons))
@@ -130,7 +130,7 @@ def _against(gpu: RankedGpu, best: RankedGpu) -> str:
     if not gpu.is_suitable or gpu.index == best.index or best.free_mib is None or gpu.free_mib is None:
         return gpu.reason
     if (gpu.busy_percent or 0) > (best.busy_percent or 0):
-        return f"suitable, but used at {gpu.busy_percent:.0f}%, GPU {best.index} at {best.busy_percent or 0:.0f}%"
+        return f"suitable, but utilization {gpu.busy_percent:.0f}% (GPU {best.index}: {best.busy_percent or 0:.0f}%)"
     if gpu.free_mib < best.free_mib:
         return f"suitable, but has {gib(gpu.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
     if (gpu.memory_change_mib or 0) > (best.memory_change_mib or 0):

@@ -28,7 +28,7 @@ from vllm_runbooks.host.finding_views import faint_table, finding_blocks, named_
 from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
 from vllm_runbooks.host.summaries import gib, percent
 
-_HEAD = ("GPU", "name", "memory", "memory used", "utilization", "PCIe", "others on it")
+_HEAD = ("GPU", "name", "memory", "memory used", "utilization", "PCIe", "other processes")
 _MAX_OTHERS = 2
 
 
@@ -100,7 +100,7 @@ def _host_lines(inventory: Inventory) -> Iterator[str]:
     yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
     files = f"{_limit(host.open_files, '')}, at most {_limit(host.open_files_max, '')}"
     yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {files}"
-    where = {True: "in a container", False: "not in a container", None: "whether in a container is unknown"}
+    where = {True: "in a container", False: "not in a container", None: "container: unknown"}
     cores = "unknown" if host.cores is None else f"{host.cores}"
     yield f"cores {cores}; kernel {host.kernel or 'unknown'}; {where[host.is_container]}"
     if inventory.packages is None:

@@ -91,7 +91,7 @@ def _fault(
 def nearest_rule(name: str, rules: Collection[str]) -> str:
     """Hint for a name that is neither a rule nor a group."""
     groups = {rule.partition(".")[0] for rule in rules}
-    return suggestion(name, [*rules, *groups], "an issue prints its rule, as in error[option.unknown]")
+    return suggestion(name, [*rules, *groups], "each issue prints its rule, as in error[option.unknown]")
 
 
 def without_ignored(

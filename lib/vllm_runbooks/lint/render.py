@@ -317,7 +317,7 @@ def fixed_line(
 def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> str:
     """`fixed_line` as text."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    return Wording(lang)("Fixed {count}, {rest} left.", count=(fixed - rest).total(), rest=rest.total())
+    return Wording(lang)("Fixed {count}, {rest} remaining.", count=(fixed - rest).total(), rest=rest.total())
 
 
 def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:
@@ -333,7 +333,7 @@ def is_mended(linted: Linted) -> bool:
 
 
 def mended(linted: Linted) -> str:
-    """One line about the corrected text: fixed, or how much is left."""
+    """One line about the corrected text: fixed, or how many problems remain."""
     rest = len(wrong([issue for issue in linted.issues if issue.fix is None]))
     summary = "Corrected text" if is_mended(linted) else "Nothing can be fixed automatically"
     if not rest:

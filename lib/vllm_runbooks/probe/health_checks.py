@@ -19,7 +19,7 @@ NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 MAX_METRICS = 16 << 20
 _FINISHED = "finished"
 _PROMPT = "Hello"
-_OWN_METRICS = "/metrics are vLLM's"
+_OWN_METRICS = "/metrics has vLLM metrics"
 _MAX_MODELS = 1000
 _MOST_LINES, _MOST_PIECES = 400, 8
 """Lines of a stream that are read, and events that a stream of two tokens may have, with usage."""
@@ -131,12 +131,12 @@ class HealthChecker:
         release = version.data.get("version") if version.status == 200 and isinstance(version.data, dict) else None
         if isinstance(release, str) and _VERSION.fullmatch(release):
             self.version = release
-            signs.append(f"/version reports {release}")
+            signs.append(f"/version: {release}")
         if "\nvllm:" in f"\n{self.metrics()}":
             signs.append(_OWN_METRICS)
         models = self._get("/v1/models")
         if '"vllm"' in models.body.decode("utf-8", "replace") and self._listed(models):
-            signs.append("its models are owned by vllm")
+            signs.append("models owned by vllm")
         if _OWN_METRICS in signs or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
             return HealthCheck("server", LaunchResult.PASSED, "; ".join(signs))
         if models.status in (401, 403):
@@ -178,7 +178,7 @@ class HealthChecker:
         request = {"model": self.model, "prompt": _PROMPT, "max_tokens": 1, "temperature": 0}
         reply = self._post("/v1/completions", request)
         if reply.status == 200 and _choice(reply.data) is not None:
-            return HealthCheck("token", LaunchResult.PASSED, "one token was generated")
+            return HealthCheck("token", LaunchResult.PASSED, "received one token")
         if reply.status in (400, 404, 405, 501) and (
             reply.status != 400 or reply.holds("does not support", "not supported")
         ):

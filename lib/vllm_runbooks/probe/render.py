@@ -206,7 +206,7 @@ def _loaded(health: Health, measured: LoadMeasurement) -> _Grid:
     times = (
         ("time to first token", measured.time_to_first_token),
         ("time per output token", measured.inter_token_latency),
-        ("whole answer", measured.end_to_end_latency),
+        ("request latency", measured.end_to_end_latency),
     )
     fewest = {"p50_ms": 1, "p95_ms": FEWEST_P95, "p99_ms": FEWEST_P99}
     rows = [
@@ -243,7 +243,7 @@ def _load_words(measured: LoadMeasurement) -> str:
     parts = [f"{measured.concurrency} concurrent requests for {measured.seconds:.1f} s: {of_all}"]
     parts += [f"{count} x {kind}" for kind, count in measured.errors.items()]
     if measured.answer_tokens_per_s is not None:
-        parts.append(f"{shown(measured.answer_tokens_per_s, 'tokens/s')} of output")
+        parts.append(shown(measured.answer_tokens_per_s, "output tokens/s"))
     if measured.requests_per_s is not None:
         parts.append(f"{shown(measured.requests_per_s, '1/s')} answered")
     return f"{'; '.join(parts)}.{' It was interrupted.' if measured.is_cut_short else ''}"

@@ -111,7 +111,7 @@ def _steps(health: Health) -> Iterator[Step]:
     if log is not None and log.title:
         yield Step("Log", f"{log.outcome.value}: {log.title} ({', '.join(log.files)})")
     elif cause is not None and cause.severity is Severity.FATAL and log is None and cause.id not in _STATES:
-        yield Step("Next", "Diagnose its log", "vllm-runbooks diagnose SERVER.log")
+        yield Step("Next", "Diagnose the server's log", "vllm-runbooks diagnose SERVER.log")
     for note in health.notes[:_MOST_NOTES]:
         yield Step("Note", note)
 
@@ -125,15 +125,15 @@ def _load_table(load: LoadMeasurement) -> SummaryTable:
         for name, times in (
             ("time to first token", load.time_to_first_token),
             ("time per output token", load.inter_token_latency),
-            ("whole answer", load.end_to_end_latency),
+            ("request latency", load.end_to_end_latency),
         )
     ]
     parts = [
-        f"{load.concurrency} concurrent requests, {load.seconds:.0f} s: {load.answered} of {load.requests} answered"
+        f"{load.concurrency} concurrent requests, {load.seconds:.0f} s: {load.answered} of {load.requests} completed"
     ]
     parts += [f"{count} x {kind}" for kind, count in load.errors.items()]
     if load.answer_tokens_per_s is not None:
-        parts.append(f"{shown(load.answer_tokens_per_s, 'tokens/s')} of output")
+        parts.append(shown(load.answer_tokens_per_s, "output tokens/s"))
     return SummaryTable(("load", *names), tuple(rows), frozenset(range(1, len(names) + 1)), "; ".join(parts))
 
 

@@ -71,7 +71,7 @@ def job_rules() -> tuple[AlertRule, ...]:
             0,
             "critical",
             "{{ $labels.name }} did not run when due",
-            "Its timer does not run, or it cannot start. Check the timer or cron.",
+            "The timer is not running, or the job cannot start. Check the timer or cron.",
         ),
         AlertRule(
             "RunbooksJobUnpassed",
@@ -79,7 +79,7 @@ def job_rules() -> tuple[AlertRule, ...]:
             _UNPASSED_S,
             "warning",
             "No run of {{ $labels.name }} has passed recently",
-            "It fails or is skipped. `vllm-runbooks history` prints the reason.",
+            "The job fails or is skipped. `vllm-runbooks history` prints the reason.",
         ),
         AlertRule(
             "RunbooksJobMissed",

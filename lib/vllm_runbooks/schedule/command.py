@@ -110,8 +110,8 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
     file = jobs.save(job)
     own = "" if job.command[0] == jobs.PAPERMILL else "vllm-runbooks "
     output.write(
-        f"Stored the job {name}. It runs once its timer is installed.\n"
-        f"Next planned:      {policy.stamp(following)} ({job.at}, {job.zone})\n"
+        f"Added job {name}. It runs after you install its timer.\n"
+        f"Next run:          {policy.stamp(following)} ({job.at}, {job.zone})\n"
         f"Install its timer: vllm-runbooks schedule write {name} systemd --apply  # or cron, or jupyter\n"
         f"Run it now:        {own}{shlex.join(job.command)}\n"
         f"File:              {file}"

@@ -99,8 +99,7 @@ def parse(text: str) -> Cron:
     words = _SHORT.get(text.strip().lower(), text).split()
     if len(text) > _LONGEST or len(words) != len(_FIELDS):
         raise InputError(
-            f"--at {excerpt}: is not a cron expression; use five fields, minute hour day month weekday, as in '0 3 * * "
-            "*'"
+            f"--at {excerpt}: not a cron expression; use five fields (minute hour day month weekday), as in '0 3 * * *'"
         )
     values = [_values(word.lower(), excerpt, field) for word, field in zip(words, _FIELDS, strict=True)]
     minutes, hours, days, months, week = values

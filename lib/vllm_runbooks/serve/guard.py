@@ -153,7 +153,7 @@ class _Supervisor:
         keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
         wait_s = self.request.steady.wait_s
         if not keys or "memory" in self.request.left_out:
-            why = "the memory check is skipped" if keys else "no GPU is read"
+            why = "the memory check is skipped" if keys else "no GPU detected"
             return Check("lock", LaunchResult.LEFT_OUT, f"{why}, so no GPU is locked against other launches")
         try:
             if self.request.is_check:

@@ -37,8 +37,8 @@ _LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _COUNTS = {"+": "one or more of", "*": "any number of", "?": "at most one"}
 _PROGRAMS = {"serve": "`vllm serve`", "api_server": "the API server's module"}
 _CONTEXTS = {"OPENAI_API_SERVER": "for a server", "LLM_CLASS": "for the class `LLM`"}
-_KINDS = {"went": "removed", "came": "added", "changed": "changed"}
-"""Words for the kinds of changes, in the order of the page of releases."""
+_KINDS = ("removed", "added", "changed")
+"""Kinds of changes, in the order of the page of releases."""
 _GROUPS = {
     "AttentionConfig": "Attention", "CacheConfig": "KV cache and memory", "CompilationConfig": "Compilation",
     "DecodingConfig": "Guided decoding", "DeviceConfig": "Device", "Frontend": "API server", "KernelConfig": "Kernels",
@@ -72,7 +72,7 @@ class OptionEntry:
     @property
     def went(self) -> OptionChange | None:
         """First release without it; None if the newest known release has it."""
-        return self.changes[-1] if self.changes[-1].kind == "went" else None
+        return self.changes[-1] if self.changes[-1].kind == "removed" else None
 
     @property
     def page(self) -> str:
@@ -396,7 +396,7 @@ def _changed(name: str, change: OptionChange) -> list[str]:
     Empty if only the parser's internals changed.
     """
     if change.kind != "changed":
-        return [_KINDS[change.kind]]
+        return [change.kind]
     texts = []
     for field, (old, new) in change.fields.items():
         described = _FIELDS.get(field)
@@ -514,15 +514,15 @@ def _by_release(kind: str) -> dict[str, dict[str, list[OptionEntry]]]:
 
 def _counts(by_kind: Mapping[str, Sequence[OptionEntry]]) -> str:
     """Number of added, removed and changed entries of a release."""
-    counts = [f"{len(by_kind[kind])} {word}" for kind, word in _KINDS.items() if kind in by_kind]
+    counts = [f"{len(by_kind[kind])} {kind}" for kind in _KINDS if kind in by_kind]
     return ", ".join(counts) or "as before"
 
 
 def _news(by_release: Mapping[str, Mapping[str, Mapping[str, Sequence[OptionEntry]]]], release: str) -> Iterator[str]:
     lines = []
     for kind, word in (("option", "Options"), ("environment", "Variables")):
-        for change, verb in _KINDS.items():
+        for change in _KINDS:
             news = by_release[kind].get(release, {}).get(change, ())
             if news:
-                lines.append(f"{word} {verb}: {', '.join(f'[{code(e.name)}](#{e.target})' for e in news)}")
+                lines.append(f"{word} {change}: {', '.join(f'[{code(e.name)}](#{e.target})' for e in news)}")
     yield listed(lines) if lines else "Nothing that a command shows."

@@ -86,12 +86,12 @@ def new(symptom: str, folder: Path) -> int:
     severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
     path = folder / f"{symptom}.yaml"
     if path.exists():
-        raise InputError(f"{path}: exists already; edit it, or choose another id")
+        raise InputError(f"{path}: already exists; edit it, or choose another id")
     schema = "../schema/symptom.json" if (folder.absolute().parent / "schema").is_dir() else "symptom.json"
     today = datetime.now(tz=UTC).date().isoformat()
     folder.mkdir(parents=True, exist_ok=True)
     store(path, _SCAFFOLD.format(id=symptom, schema=schema, severity=severity, date=today))
-    output.write(f"{path}: written; fill in what says TODO, then run `vllm-runbooks catalog check {path}`")
+    output.write(f"{path}: written; replace each TODO, then run `vllm-runbooks catalog check {path}`")
     return 0
 
 
@@ -182,5 +182,5 @@ def schemas(folder: Path | None, *, only_check: bool) -> int:
                 root.mkdir(parents=True, exist_ok=True)
                 store(path, text)
     verb = "stale" if only_check else "written"
-    output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: fresh")
+    output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: up to date")
     return int(only_check and bool(stale))

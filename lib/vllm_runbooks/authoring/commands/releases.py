@@ -27,16 +27,16 @@ def releases() -> None:
 def list_() -> int:
     """List the vLLM releases in the catalog, with what each changed."""
     histories = options.histories("option").values()
-    lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]
+    lines = [f"{'release':<10} {'options':>8} {'added':>5} {'removed':>7} {'variables':>10}  source"]
     for version, document in options.documents():
         data = options.load(version)
         is_first = version == options.known_releases()[0]
-        new = sum(change.kind == "came" and change.release == version for changes in histories for change in changes)
+        new = sum(change.kind == "added" and change.release == version for changes in histories for change in changes)
         gone = sum(name.startswith("option ") for name in document["unset"])
         listed = sum(variable.is_listed for variable in data.environment.values())
         came = "-" if is_first else str(new)
         made = f"{document['made'].get('package', '?')} ({document['made'].get('origin', '?')})"
-        lines.append(f"{version:<10} {len(data.entries['serve']):>8} {came:>5} {gone:>5} {listed:>10}  {made}")
+        lines.append(f"{version:<10} {len(data.entries['serve']):>8} {came:>5} {gone:>7} {listed:>10}  {made}")
     output.write("\n".join(lines))
     return 0
 
@@ -115,10 +115,8 @@ def history(name: str) -> int:
     changes = next(filter(None, map(options.history, _spellings(name))), ())
     if not changes:
         near = get_close_matches(_spellings(name)[-1], options.past().lives, n=3, cutoff=0.7)
-        hint = (
-            f"the nearest are {', '.join(near)}" if near else "`vllm serve --help=all` of a release lists its options"
-        )
-        raise InputError(f"{name}: no known release has it; {hint}")
+        hint = f"closest: {', '.join(near)}" if near else "`vllm serve --help=all` of a release lists its options"
+        raise InputError(f"{name}: not in any known release; {hint}")
     output.write("\n".join(filter(None, map(_line, changes))))
     return 0
 
@@ -133,13 +131,13 @@ _UNTOLD = ("group", "help")
 
 def _line(change: options.OptionChange) -> str:
     """Change of a release on one line; empty if only the parser's insides changed."""
-    if change.kind == "came" and change.after is None:
-        return f"{change.release} or before: came"
+    if change.kind == "added" and change.after is None:
+        return f"added in {change.release} or earlier"
     fields = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)
     details = "; ".join(filter(None, fields))
     if change.kind == "changed" and not details:
         return ""
-    return f"{change.release} (after {change.after}): {change.kind}{f' ({details})' if details else ''}"
+    return f"{change.kind} in {change.release} (after {change.after}){f': {details}' if details else ''}"
 
 
 def _field(name: str, old: Any, new: Any) -> str:

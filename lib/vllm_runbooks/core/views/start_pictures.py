@@ -198,7 +198,7 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
     rise = after - before
     entries = {"free": FREE, "freed while profiling": RISEN} if rise > 0 else {"free": FREE}
     if total:
-        entries["in use by others, or by this start"] = HELD
+        entries["in use by other processes or this launch"] = HELD
     names, top = swatches(entries, 12)
     top += 10 + 15 * len(marks)
     bottom = top + 2 * ROW + 4

@@ -30,7 +30,7 @@ _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None:
 _MODELS_HEAD = ("model", "quantise", "compile", "kind", "why")
 _VERDICTS = {
     True: ("ok", "no problems found", GREEN, Tone.GOOD),
-    False: ("not ok", "the step would fail or suffer", RED, Tone.BAD),
+    False: ("not ok", "the step would fail or give poor results", RED, Tone.BAD),
     None: (_UNKNOWN, "no problems found, but some facts are unknown", AMBER, Tone.WARN),
 }
 
@@ -77,7 +77,7 @@ def host(checked: CheckedHost) -> list[TextBlock]:
         lead.append(SentenceLines(cut(text, 400)))
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
-        ("WHAT IT MEANS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
+        ("FINDINGS", [block for finding in checked.findings for block in findings_render.blocks(finding)]),
         ("WHAT THE COMMANDS CHANGE", list(map(bulleted, _commands(checked)))),
         ("UNKNOWN", [bulleted(visible(f"{unknown.fact} ({unknown.reason})")) for unknown in checked.unknown]),
     )

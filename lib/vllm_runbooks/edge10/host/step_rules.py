@@ -198,7 +198,7 @@ def _toolkit_missing(context: EdgeRuleContext) -> _Observations:
     if docker is None or toolkit is None or docker.state is DockerState.REMOTE:
         return
     if not toolkit.programs and _NVIDIA not in (docker.runtimes or ()):
-        text = f"{context.facts.host.toolkit} not found, and docker has no runtime of it"
+        text = f"{context.facts.host.toolkit} not found, and docker has no runtime for it"
         yield HostObservation(text)
 
 

@@ -44,7 +44,7 @@ def make(*, job: str | None, out: Path | None, replace: bool, example: bool, exp
         output.write(jobs.example(catalog.toolchain()))
         return 0
     if job is None or out is None:
-        raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")
+        raise click.UsageError("pass JOB and --out DIR, or --example.")
     from vllm_runbooks.edge10.jobs import making
 
     result = making.make(job, out, is_replaced=replace)

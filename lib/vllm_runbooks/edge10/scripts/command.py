@@ -53,7 +53,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     if files.count("-") > 1:
         raise click.UsageError("- is used twice, but standard input can be read only once.")
     if out is not None and not fix:
-        raise click.UsageError("-o writes the corrected text; add --fix.")
+        raise click.UsageError("-o requires --fix.")
     names = list(dict.fromkeys(name for path in files for name in scripts_in(path)))
     if fix and len(names) > 1:
         raise click.UsageError("--fix requires exactly one file.")

@@ -62,7 +62,7 @@ def _find_server(request: EvaluationRequest, address: PlacedValue, port: int, sc
         return
     names = sorted({name for server in possible for name in server.names or ()})
     if model.value not in names and all(server.names is not None for server in possible):
-        where = Phrase("No server of port {port}", port=str(port)) if servers else Phrase("No server here")
+        where = Phrase("No server on port {port}", port=str(port)) if servers else Phrase("No server here")
         message = {"name": model.value, "names": ", ".join(names), "where": where}
         yield Hit("edge10.no-such-name", model.start, model.end, message)
 

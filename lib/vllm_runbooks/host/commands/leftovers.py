@@ -79,12 +79,15 @@ def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
     head = ("name", "kind", "MiB", "from an earlier launch?")
     is_alike = len({_proof(item) for item in kept}) == 1
     end = 3 if is_alike else 4
-    note = f"From an earlier launch? {_proof(kept[0])}." if is_alike else ""
+    note = f"{_PROVEN[kept[0].is_proven]} to be from an earlier launch: {kept[0].proof}." if is_alike else ""
     table = SummaryTable(head[:end], tuple(row[:end] for row in rows), frozenset({2}), note)
     step = ("Remove the proven leftovers", "proven") if proven else ("Remove one that you know is yours", "NAME")
     steps = (Step("Next", step[0], f"vllm-runbooks leftovers --remove {step[1]}"),)
-    return Summary(f"{len(kept)} LEFT", Tone.WARN, (*kinds, *removed), table=table, steps=steps)
+    return Summary(count_of(len(kept), "leftover").upper(), Tone.WARN, (*kinds, *removed), table=table, steps=steps)
+
+
+_PROVEN = {True: "Proven", False: "Not proven"}
 
 
 def _proof(item: Leftover) -> str:
-    return f"{'proven' if item.is_proven else 'not proven'}: {item.proof}"
+    return f"{_PROVEN[item.is_proven].lower()}: {item.proof}"

@@ -221,7 +221,7 @@ def _fault(mine: FileFacts | None, usual: FileFacts | None) -> str:
     if mine is None:
         return "is missing"
     if usual is None:
-        return "is there, and nowhere else"
+        return "exists only there"
     if mine.size != usual.size:
-        return f"has {mine.size:,} bytes, elsewhere {usual.size:,}"
-    return "has the same size and other content"
+        return f"has {mine.size:,} bytes, {usual.size:,} on the other nodes"
+    return "has the same size but different content"

@@ -283,14 +283,14 @@ def _blocked_hit(
         nodes = (*sources, *targets) if len(sources) == len(targets) else nodes
         return RuleHit(nodes, f"{listed(places)} do not reach each other, {what}: {_STATES[state]}")
     verb = "does" if len(sources) == 1 else "do"
-    other = "; the other way is open" if all(block.is_open_back for block in blocks) else ""
+    other = "; the reverse direction is open" if all(block.is_open_back for block in blocks) else ""
     return RuleHit(nodes, f"{listed(sources)} {verb} not reach {listed(places)}, {what}: {_STATES[state]}{other}")
 
 
 _STATES = {
-    Reachability.DROPPED: "nothing comes back, as behind a firewall that drops",
-    Reachability.REFUSED: "it is refused, though something listens there, as by a firewall that rejects",
-    Reachability.UNREACHABLE: "the system knows no way there",
+    Reachability.DROPPED: "no answer, as behind a firewall that drops packets",
+    Reachability.REFUSED: "connection refused although a process listens there, as by a firewall that rejects packets",
+    Reachability.UNREACHABLE: "no route to host",
 }
 CLOSED = tuple(_STATES)
 
@@ -330,7 +330,7 @@ def collective(context: ClusterRuleContext) -> Iterator[RuleHit]:
 
 
 def _rank(outcome: RankOutcome) -> str:
-    ended = "hung, and was ended" if outcome.state is RankState.HUNG else "failed"
+    ended = "hung and was stopped" if outcome.state is RankState.HUNG else "failed"
     after = "" if outcome.seconds is None else f" after {outcome.seconds:.3g} s"
     why = f" ({' '.join(outcome.message.split())[:200]})" if outcome.message else ""
     return f"rank {outcome.rank} on {outcome.node} {ended}{after}{why}"

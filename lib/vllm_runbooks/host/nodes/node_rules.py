@@ -118,7 +118,7 @@ def model_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     for node in context.nodes:
         if node.model is not None and not node.model.exists:
             why = f" ({' '.join(node.model.reason.split())[:200]})" if node.model.reason else ""
-            sentences.append((node.name, NodeWords(f"{node.model.path} is not there on", why)))
+            sentences.append((node.name, NodeWords(f"{node.model.path} does not exist on", why)))
     yield from grouped_hits(sentences, compared.MODEL.what)
 
 

@@ -83,19 +83,17 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     rows = matrix(cluster)
     if rows:
         table = faint_table(["from, to", *_columns(cluster)], rows)
-        parts.append(
-            headed("WHICH NODE REACHES WHICH", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")])
-        )
+        parts.append(headed("CONNECTIVITY", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")]))
     if cluster.findings:
-        parts.append(headed("WHAT IT MEANS", finding_blocks(cluster.findings)))
+        parts.append(headed("FINDINGS", finding_blocks(cluster.findings)))
     if cluster.differences:
-        parts.append(headed("WHAT DIFFERS", [faint_table(_DIFFERENCES, [_row(row) for row in cluster.differences])]))
+        parts.append(headed("DIFFERENCES", [faint_table(_DIFFERENCES, [_row(row) for row in cluster.differences])]))
     if cluster.environments:
         lines: list[TextBlock] = []
         for environment in cluster.environments[:_MOST]:
             lines.append(bulleted(styled(f"{_short(environment.node)}: ", Tone.HEADING) + environment.reason))
             lines.append(Line(styled(f"    export {_assignments(environment.variables)}", Tone.COMMAND)))
-        parts.append(headed("WHAT EACH NODE NEEDS", [*lines, *(Line(f"    {line}") for line in _more(cluster))]))
+        parts.append(headed("SETTINGS PER NODE", [*lines, *(Line(f"    {line}") for line in _more(cluster))]))
     if cluster.unmeasured:
         parts.append(headed("NOT MEASURED", [bulleted(line) for line in _unmeasured(cluster)]))
     return [*parted(parts), BLANK]
@@ -219,7 +217,7 @@ def _ports(cluster: CheckedCluster) -> str:
 
 # ---- differences and their meaning
 
-_DIFFERENCES = ("fact", "values, with their nodes", "matters")
+_DIFFERENCES = ("fact", "values, with their nodes", "relevant")
 
 
 def _row(difference: Difference) -> tuple[Words, ...]:
@@ -247,7 +245,7 @@ def _because(fact: Unmeasured) -> str:
 
 _OWN: tuple[tuple[str, Callable[[NodeFacts], str | None]], ...] = (
     ("addresses", lambda node: "; ".join(_outward(node)) or None),
-    ("its name resolves to", lambda node: "; ".join(node.resolves_to or ()) or None),
+    ("address of the host name", lambda node: "; ".join(node.resolves_to or ()) or None),
     *((name, partial(lambda name, node: (node.environment or {}).get(name), name)) for name in (HOST_IP, NCCL, GLOO)),
     ("clock", lambda node: _offset(node.clock_offset_s)),
 )

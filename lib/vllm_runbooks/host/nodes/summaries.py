@@ -93,7 +93,7 @@ def _environments(cluster: CheckedCluster) -> SuggestedFix | None:
 
 def _steps(cluster: CheckedCluster, names: Sequence[str]) -> Iterator[Step]:
     if cluster.nodes and all(node.model is None for node in cluster.nodes):
-        yield Step("Note", "No model was compared: give --model PATH.")
+        yield Step("Note", "The model was not compared; use --model PATH.")
     if not cluster.connections and not cluster.unread:
         yield Step("Next", "Measure the connections between the nodes", "vllm-runbooks cluster check --ray ADDRESS")
     elif cluster.ok and names:

@@ -66,8 +66,8 @@ def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
         remarks.append(f"first of {done.starts} launches: use --start N for another one")
     if done.needs:
         where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
-        remarks.append(f"set {where}: {', '.join(done.needs)}")
-    remarks += [f"left out: {item}" for item in done.left_out]
+        remarks.append(f"set these variables {where}: {', '.join(done.needs)}")
+    remarks += [f"not converted: {item}" for item in done.left_out]
     if done.is_loopback and to in ("docker", "compose"):
         why = "in a container, this address is not reachable from outside"
         remarks.append(f"--host: {why}")

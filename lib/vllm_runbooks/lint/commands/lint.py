@@ -125,7 +125,7 @@ def lint(
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
     _reject((
         (several and (form == "json" or fix), "give one file for --format json and for --fix."),
-        (out is not None and not fix, "-o writes the corrected text; give --fix as well."),
+        (out is not None and not fix, "-o requires --fix."),
         (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
         (diff and (fix or form != "text"), "--diff prints the changes of --fix; give it without --fix and --format."),
         (
@@ -134,7 +134,7 @@ def lint(
         ),
         (write_baseline is not None and (fix or diff), "--write-baseline writes issues; give it without --fix."),
         (baseline is not None and write_baseline is not None, "give --baseline or --write-baseline."),
-        (config_check and python is None, "--config-check asks the vLLM that --python names; give it as well."),
+        (config_check and python is None, "--config-check requires --python."),
     ))  # fmt: skip
     rules = knowledge.knowledge().rules
     command_line = LintSettings(

@@ -63,11 +63,11 @@ def add(
     folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))
     expect = Expectation(outcome=Outcome(outcome) if outcome else None, class_=class_, symptom=symptom)
     written = recording.add_case(folder, evidence, expect)
-    today = "passes" if written.verdict.verdict == "pass" else "fails, as expected"
+    status = "passes" if written.verdict.verdict == "pass" else "fails, as expected"
     lines = [
         said_written(written),
         f"  Secrets    {said_secrets(written)}",
-        f"  Today      it {today}: {written.verdict.reason}",
+        f"  Now        {status}: {written.verdict.reason}",
         said_test(written),
     ]
     output.write("\n".join(lines))

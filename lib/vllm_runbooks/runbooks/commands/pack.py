@@ -158,4 +158,4 @@ def _view(made: Packed, target: Path) -> list[TextBlock]:
     if manifest.notes:
         parts.append(headed("NOTES", [bulleted(note) for note in manifest.notes]))
     read = styled(f"  vllm-runbooks diagnose {shlex.quote(str(target))}", Tone.COMMAND)
-    return [*parted([*parts, headed("READ IT", [Line(read)])]), BLANK]
+    return [*parted([*parts, headed("READ THE PACK", [Line(read)])]), BLANK]

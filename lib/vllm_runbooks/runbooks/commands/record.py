@@ -65,10 +65,11 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
         lines.append(f"  Command    {written.output.ending}, after {written.output.seconds:.0f} s")
     cause = written.answer.root_cause
     diagnosis = f"{cause.class_} ({cause.level.value}): {cause.title}" if cause else "no root cause"
+    file = shlex.quote(str(out / "case.yaml"))
     lines += [
         f"  Secrets    {said_secrets(written)}",
         f"  Diagnosis  {written.answer.outcome.value}, {diagnosis}",
-        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: it has the current diagnosis, right or wrong",
+        f"  Review     `expect` in {file}: it contains the current diagnosis; correct it if wrong",
     ]
     if cause is None and not written.answer.outcome.is_healthy:
         lines.append("             no cause found: if you know it, add its class")

@@ -415,7 +415,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     for pattern in only:
         if not fnmatch.filter(ids, pattern):
             nearest = ", ".join(get_close_matches(pattern, sorted(ids), n=3, cutoff=0))
-            everything = f"the nearest are {nearest}; `vllm-runbooks list` lists the runbooks, {shelf} has the cases"
+            everything = f"closest: {nearest}; `vllm-runbooks list` lists the runbooks, {shelf} has the cases"
             hint = suggestion(pattern, ids, everything, cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
