@@ -757,7 +757,7 @@ def test_a_choice_replaces_typed_text(pages: Path, chromium: Browser) -> None:
         chosen = next(each for each in recorded() if each.request["do"] == "plan")
         page.select_option("#recorded", f"case={chosen.id}")
         # A chosen example is answered without a press of the button.
-        page.wait_for_function("document.querySelector('#status').textContent.startsWith('Answered')", polling=100)
+        page.locator("#status", has_text="Answered").wait_for()
 
         kept = page.eval_on_selector_all("#context, #find, #utilization", "all => all.map(each => each.value)")
         assert kept == ["", "", ""]

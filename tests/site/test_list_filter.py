@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from browser import chromium, opened, served
-from vllm_runbooks.site import myst
+from vllm_runbooks.site import myst, spec_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 _ENTRIES = [
@@ -49,3 +49,28 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
         page.fill(".filter input", "")
         assert page.locator("li:visible").count() == len(rows)
         assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_a_model_is_two_lines_on_a_phone(tmp_path: Path) -> None:
+    """Its name, then its figures in one line; on a desk the figures are right-aligned."""
+    shutil.copytree(ROOT / "docs" / "_static", tmp_path / "_static")
+    head = ("Model", "Weights", "Context", "Smallest", "")
+    row = ('<a href="x.html">Qwen/Qwen3-8B</a>', "15.3 GiB", "40,960", "1x L40S", '<span class="hidden-words">x</span>')
+    table = spec_pages._table(head, [row], "catalog models")
+    text = (
+        '<!doctype html><html lang="en" data-theme="light"><meta name="viewport" content="width=device-width">'
+        '<title>x</title><link rel="icon" href="data:,"><link rel="stylesheet" href="_static/custom.css">'
+        f'<article class="bd-article">{table}</article>'
+    )
+    (tmp_path / "index.html").write_text(text, encoding="utf-8")
+    with chromium() as browser, served(tmp_path) as origin:
+        with opened(browser, f"{origin}/index.html", width=390) as visit:
+            tops = "all => all.map(cell => Math.round(cell.getBoundingClientRect().top))"
+            first, *figures = visit.page.eval_on_selector_all("td:visible", tops)
+            assert len(set(figures)) == 1
+            assert figures[0] > first
+            assert visit.page.eval_on_selector("tbody tr", "row => row.getBoundingClientRect().height") < 80
+        with opened(browser, f"{origin}/index.html") as visit:
+            align = "all => all.map(cell => getComputedStyle(cell).textAlign)"
+            assert visit.page.eval_on_selector_all("td:nth-child(2), td:nth-child(3)", align) == ["right"] * 2
