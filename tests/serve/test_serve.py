@@ -63,6 +63,7 @@ class Stage:
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # the stand-in has no model to download
         monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(folder / "locks"))
         monkeypatch.setenv("STAND_IN_COUNT", str(folder / "count"))
         self.setenv = monkeypatch.setenv

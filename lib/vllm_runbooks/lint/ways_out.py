@@ -198,7 +198,9 @@ class LaunchCommand:
 
     def _judged(self, text: str) -> LintedText:
         if text not in self._judged_texts:
-            self._judged_texts[text] = LintedText(text, self._knowledge(), LintRequest(vllm=self.vllm))
+            self._judged_texts[text] = LintedText(
+                text, self._knowledge(), LintRequest(vllm=self.vllm if self.data is not None else None)
+            )
         return self._judged_texts[text]
 
     def _mended(self, text: str) -> str:

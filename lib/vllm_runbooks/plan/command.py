@@ -145,8 +145,8 @@ def plan(
     if model is None and gpus is None:
         raise click.UsageError("pass a model and --gpus, or --from-log and a log.")
     if model is None or gpus is None:
-        cards = "one GPU's name, as in --gpus H100-80GB" if what == Find.GPUS else "GPUs, as in --gpus 8xRTX3090"
-        raise click.UsageError(f"give {'a model' if model is None else cards}.")
+        cards = "one GPU's name, as in --gpus H100-80GB" if what == Find.GPUS else "the GPUs, as in --gpus 8xRTX3090"
+        raise click.UsageError(f"pass {'a model' if model is None else cards}.")
     if start is not None:
         raise click.UsageError("--start chooses a launch in a log; it needs --from-log.")
     if calibration is not None and no_calibration:
