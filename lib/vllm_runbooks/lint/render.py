@@ -450,10 +450,11 @@ def table(result: Linted | Migrated, pages: str = "") -> RenderedView:
 
 
 def _tongue(result: Linted | Migrated) -> str:
-    return _language(result.lang)
+    return language(result.lang)
 
 
-def _language(lang: str | None) -> str:
+def language(lang: str | None) -> str:
+    """Attribute of an element whose text is translated; empty for English."""
     return "" if lang is None else f' lang="{LANGUAGES[lang].tag}"'
 
 
@@ -465,7 +466,7 @@ def rows_of(issues: Sequence[Issue], lang: str | None = None, pages: str = "") -
         lang: Language of the messages.
         pages: Folder of the rules' pages, to which their names are links; empty if there is none.
     """
-    say, tongue = Wording(lang), _language(lang)
+    say, tongue = Wording(lang), language(lang)
 
     def said(issue: Issue) -> str:
         return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)

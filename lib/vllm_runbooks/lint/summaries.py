@@ -80,7 +80,8 @@ def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = No
         command = linted.fixed or ""
         fix = SuggestedFix(command, count) if is_short else SuggestedFix(count, is_command=False)
     card = replace(record, sentence=sentence, statements=statements, fix=fix, fix_name=say("Fix"))
-    return rendered(card, say.__call__)
+    view = rendered(card, say.__call__)
+    return view if linted.lang is None else replace(view, html=f"<div{issues.language(linted.lang)}>{view.html}</div>")
 
 
 def is_in_card(linted: Linted) -> bool:
