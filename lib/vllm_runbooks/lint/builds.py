@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.reading.documents import LaunchFile, images
+from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _VERSION = r"v?(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
@@ -44,8 +44,8 @@ _BY_FORK = frozenset(
     }
 )  # fmt: skip
 """Rules about names that a fork may add."""
-
-
+OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-type"))
+"""Rules about a value, which may be wrong in every release."""
 UNCERTAIN = {"unknown": _BY_RELEASE, "fork": _BY_FORK}
 """Rules that are information at most for launches of an unknown release, and for forks."""
 
@@ -83,8 +83,10 @@ def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
     """The vLLM of a launch; `pin` is the release that its file installs."""
     name = launch.image.value if launch.image is not None else None
     is_base = "vllm" not in (name or "").lower() and (pin is not None or launch.kind == "dockerfile")
-    if launch.kind == "kubernetes" and launch.image is None and pin is None:
-        return Build(None, "unknown")  # an operator, a chart or another layer of a kustomization sets the image
+    program = engine_programs.by_id().get(launch.builder)
+    is_set_elsewhere = launch.kind == "kubernetes" or (launch.builder and (program is None or not program.is_vllm))
+    if is_set_elsewhere and launch.image is None and pin is None:
+        return Build(None, "unknown")  # by a server, an operator, a chart or another layer of a kustomization
     if name is None or is_base:
         return Build(pin, "pin" if pin else "newest")
     return _of_image(name)
