@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
@@ -118,16 +118,11 @@ def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch],
 
 def pinned(page: LaunchFile) -> str | None:
     """The only release that a file installs; comments do not count, nor does prose."""
-    if "vllm" not in page.text:
-        return None
     releases: set[str] = set()
     names: set[str] = set()
-    for line in page.text.split("\n"):
-        if "vllm" in line and len(line) <= _MAX_LINE:
-            code = _code(line)
-            if page.kind != "page" or _INSTALLER.search(code):
-                releases.update(match[1] or match[2] for match in _PIN.finditer(code))
-                names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
+    for _, code in _installing(page):
+        releases.update(match[1] or match[2] for match in _PIN.finditer(code))
+        names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
     for name in sorted(names)[:_MAX_NAMES]:
         value = re.search(rf"\b{name}=[\"']?{_VERSION}", page.text, re.ASCII)
         releases.update([value[1]] if value else [])
@@ -136,12 +131,23 @@ def pinned(page: LaunchFile) -> str | None:
 
 def repinned(page: LaunchFile, to: str) -> list[Replacement]:
     """The edits that let a file install another release."""
-    edits, begin = [], 0
-    for line in page.text.split("\n"):
-        for match in _PIN.finditer(_code(line[:_MAX_LINE])):
-            edits += [Replacement(begin + match.start(1), begin + match.end(1), to)] if match[1] else []
+    return [
+        Replacement(begin + match.start(1), begin + match.end(1), to)
+        for begin, code in _installing(page)
+        for match in _PIN.finditer(code)
+        if match[1]
+    ]
+
+
+def _installing(page: LaunchFile) -> Iterator[tuple[int, str]]:
+    """Offsets and texts of the lines that may install vLLM, without comments."""
+    begin = 0
+    for line in page.text.split("\n") if "vllm" in page.text else ():
+        if "vllm" in line and len(line) <= _MAX_LINE:
+            code = _code(line)
+            if page.kind != "page" or _INSTALLER.search(code):
+                yield begin, code
         begin += len(line) + 1
-    return edits
 
 
 def _code(line: str) -> str:
