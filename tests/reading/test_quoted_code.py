@@ -7,7 +7,7 @@ import pytest
 from cost import LIMIT, growth
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.documents import quoted_code
+from vllm_runbooks.reading.documents import quoted_code, templates
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, WrittenLaunch
 
 
@@ -242,3 +242,10 @@ def test_texts_that_do_not_end_take_linear_time(text: str) -> None:
         quoted_code.read(Excerpt.whole(more), Around(), DocumentReading(), DocumentReading())
 
     assert growth(read, text * 2000) < LIMIT
+
+
+def test_an_end_of_a_template_closes_the_statement_of_its_name() -> None:
+    """One branch of a condition is read, also with a block in it."""
+    text = "{% if a %}X{% raw %}Y{% endraw %}{% set b %}B{% endset %}{% else %}Z{% endif %}{{ c }}<%-= d %>"
+
+    assert templates.rendered(Excerpt.whole(text)).text == "XYB{{ c }}<%-= d %>"
