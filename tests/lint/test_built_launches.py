@@ -42,6 +42,9 @@ def test_names_of_other_releases_are_certain_only_if_the_release_is_known(text: 
     [
         ("python -m dynamo.vllm --model m --store-kv etcd --max-model-len 1x1", ["option.wrong-type"]),
         ("python -m dynamo.vllm --is-prefill-worker", []),
+        ("python -m dynamo.vllm --model m --swap-space 4", []),
+        ("pip install vllm==0.24.0\npython -m dynamo.vllm --model m --swap-space 4", ["option.removed"]),
+        ("python -m vllm.entrypoints.api_server --model m --swap-space 4", ["option.removed"]),
         ("vllm launch render m --port x", ["option.wrong-type"]),
     ],
 )
@@ -55,6 +58,13 @@ def test_arguments_of_another_packages_class_are_checked_by_value() -> None:
     text = "from ray.serve.llm import LLMConfig\nLLMConfig(engine_kwargs={'max_batch': 1, 'dtype': 'hlf'})\n"
 
     assert rules(text, "a.py") == ["option.wrong-choice"]
+
+
+def test_the_release_of_another_packages_class_is_unknown() -> None:
+    """An option of another release is no error."""
+    text = "from ray.serve.llm import LLMConfig\nLLMConfig(engine_kwargs={'swap_space': 4})\n"
+
+    assert rules(text, "a.py") == []
 
 
 def test_an_option_of_values_is_fixed_in_the_values() -> None:

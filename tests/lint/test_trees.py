@@ -77,6 +77,23 @@ def test_other_files_are_left_out(tree: Path) -> None:
     assert sorted(names(tree)) == expected
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a.js", "a.env", "a.just", "values.yaml.example", "a.tftpl.sh", "a.sh.tftpl", "a.html", "a.conf", "a.txt"],
+)
+def test_files_of_all_formats_are_read(tree: Path, name: str) -> None:
+    """Those that `lint FILE` knows by their names, and texts."""
+    write(tree, name)
+    assert names(tree) == [name]
+
+
+def test_a_pattern_with_many_stars_takes_linear_time(tree: Path) -> None:
+    """A repository brings its own patterns."""
+    write(tree, f"{'a' * 200}.sh", "ab-cb.sh")
+    write(tree, ".gitignore", text=f"{'*a' * 12}*b\n**/*{'a*' * 9}/{'a*' * 9}c\n*b*b*sh\n")
+    assert names(tree) == [f"{'a' * 200}.sh"]
+
+
 def test_too_many_files_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree, "a.sh", "b.sh")
     monkeypatch.setattr(trees, "_MAX_FILES", 1)

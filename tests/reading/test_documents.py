@@ -4012,3 +4012,10 @@ def test_a_scalar_that_crashes_the_parser_is_invalid_yaml() -> None:
         yaml_places.read(Excerpt('a: "\\U00110000"', range(5, 21)))
 
     assert caught.value.at == 5
+
+
+def test_streams_of_many_documents_take_linear_time() -> None:
+    """A document of a stream is read without the rest of the file."""
+    text = f"image: vllm/vllm-openai\n# {'ray srun headless ' * 300}\n---\n"
+
+    assert growth(lambda more: documents.read(more, "a.yaml"), text * 60) < LIMIT

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cost import LIMIT, growth
+from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.documents.starts import WrittenLaunch
+from vllm_runbooks.reading.documents import quoted_code, templates
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, WrittenLaunch
 
 
 def written(launch: WrittenLaunch) -> str:
@@ -230,3 +232,20 @@ vllm serve {{ m }} \\
 def test_reading_takes_linear_time(name: str, text: str) -> None:
     """Also where brackets, quotes and templates do not end."""
     assert growth(lambda more: documents.read(more, name), text * 300) < LIMIT
+
+
+@pytest.mark.parametrize("text", ["''$ ", "\\`", '"\\', '""" '])
+def test_texts_that_do_not_end_take_linear_time(text: str) -> None:
+    """A quote that closes no text is looked at once."""
+
+    def read(more: str) -> None:
+        quoted_code.read(Excerpt.whole(more), Around(), DocumentReading(), DocumentReading())
+
+    assert growth(read, text * 2000) < LIMIT
+
+
+def test_an_end_of_a_template_closes_the_statement_of_its_name() -> None:
+    """One branch of a condition is read, also with a block in it."""
+    text = "{% if a %}X{% raw %}Y{% endraw %}{% set b %}B{% endset %}{% else %}Z{% endif %}{{ c }}<%-= d %>"
+
+    assert templates.rendered(Excerpt.whole(text)).text == "XYB{{ c }}<%-= d %>"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.reading.documents import LaunchFile, images
+from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _VERSION = r"v?(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
@@ -44,8 +44,8 @@ _BY_FORK = frozenset(
     }
 )  # fmt: skip
 """Rules about names that a fork may add."""
-
-
+OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-type"))
+"""Rules about a value, which may be wrong in every release."""
 UNCERTAIN = {"unknown": _BY_RELEASE, "fork": _BY_FORK}
 """Rules that are information at most for launches of an unknown release, and for forks."""
 
@@ -83,8 +83,10 @@ def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
     """The vLLM of a launch; `pin` is the release that its file installs."""
     name = launch.image.value if launch.image is not None else None
     is_base = "vllm" not in (name or "").lower() and (pin is not None or launch.kind == "dockerfile")
-    if launch.kind == "kubernetes" and launch.image is None and pin is None:
-        return Build(None, "unknown")  # an operator, a chart or another layer of a kustomization sets the image
+    program = engine_programs.by_id().get(launch.builder)
+    is_set_elsewhere = launch.kind == "kubernetes" or (launch.builder and (program is None or not program.is_vllm))
+    if is_set_elsewhere and launch.image is None and pin is None:
+        return Build(None, "unknown")  # by a server, an operator, a chart or another layer of a kustomization
     if name is None or is_base:
         return Build(pin, "pin" if pin else "newest")
     return _of_image(name)
@@ -116,16 +118,11 @@ def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch],
 
 def pinned(page: LaunchFile) -> str | None:
     """The only release that a file installs; comments do not count, nor does prose."""
-    if "vllm" not in page.text:
-        return None
     releases: set[str] = set()
     names: set[str] = set()
-    for line in page.text.split("\n"):
-        if "vllm" in line and len(line) <= _MAX_LINE:
-            code = _code(line)
-            if page.kind != "page" or _INSTALLER.search(code):
-                releases.update(match[1] or match[2] for match in _PIN.finditer(code))
-                names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
+    for _, code in _installing(page):
+        releases.update(match[1] or match[2] for match in _PIN.finditer(code))
+        names.update(match[1] for match in _PIN_BY_NAME.finditer(code))
     for name in sorted(names)[:_MAX_NAMES]:
         value = re.search(rf"\b{name}=[\"']?{_VERSION}", page.text, re.ASCII)
         releases.update([value[1]] if value else [])
@@ -134,12 +131,23 @@ def pinned(page: LaunchFile) -> str | None:
 
 def repinned(page: LaunchFile, to: str) -> list[Replacement]:
     """The edits that let a file install another release."""
-    edits, begin = [], 0
-    for line in page.text.split("\n"):
-        for match in _PIN.finditer(_code(line[:_MAX_LINE])):
-            edits += [Replacement(begin + match.start(1), begin + match.end(1), to)] if match[1] else []
+    return [
+        Replacement(begin + match.start(1), begin + match.end(1), to)
+        for begin, code in _installing(page)
+        for match in _PIN.finditer(code)
+        if match[1]
+    ]
+
+
+def _installing(page: LaunchFile) -> Iterator[tuple[int, str]]:
+    """Offsets and texts of the lines that may install vLLM, without comments."""
+    begin = 0
+    for line in page.text.split("\n") if "vllm" in page.text else ():
+        if "vllm" in line and len(line) <= _MAX_LINE:
+            code = _code(line)
+            if page.kind != "page" or _INSTALLER.search(code):
+                yield begin, code
         begin += len(line) + 1
-    return edits
 
 
 def _code(line: str) -> str:

@@ -206,7 +206,25 @@ class LintedText:
         is_uncertain = any(
             hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
         )
-        return replace(hit, is_information=True, edits=()) if is_uncertain else hit
+        if not is_uncertain or (hit.rule in builds.OF_VALUES and self._is_always_refused(hit)):
+            return hit
+        return replace(hit, is_information=True, edits=())
+
+    def _is_always_refused(self, hit: Hit) -> bool:
+        """Whether every release refuses what a hit is about, in a launch that another program builds."""
+        launch = next((one for one in self.page.starts if one.builder and one.start <= hit.start < one.end), None)
+        return launch is not None and all(
+            any(other.start == hit.start for other in self._of_options(launch, options.load(release)))
+            for release in reversed(options.known_releases())
+        )
+
+    def _of_options(self, launch: WrittenLaunch, data: ReleaseData) -> Iterator[Hit]:
+        """Hits of a launch's options in a release."""
+        if launch.entry in CALLS:
+            problems = arguments.parse_call(_literals(launch), data, launch.entry)
+            return option_rules.of_call(launch, problems, data, self.knowledge.tables)
+        parsed = parsed_by(launch, data, self._config(launch))
+        return option_rules.of_start(self.page, launch, parsed, data, self.knowledge.tables)
 
     @cached_property
     def parsed(self) -> list[tuple[WrittenLaunch, Parsed]]:

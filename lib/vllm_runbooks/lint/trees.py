@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.reading.documents import formats
 
-_SUFFIXES = frozenset((
-    ".bash", ".conf", ".container", ".hcl", ".ipynb", ".j2", ".jinja", ".jinja2", ".json", ".md", ".mk", ".nix",
-    ".nomad", ".py", ".rst", ".sbatch", ".service", ".sh", ".slurm", ".tf", ".tmpl", ".toml", ".tpl", ".txt", ".yaml",
-    ".yml", ".zsh",
-))  # fmt: skip
-"""Suffixes of the files of a folder that are read."""
-_NAMES = ("Containerfile", "Dockerfile", "GNUmakefile", "Justfile", "Makefile", "justfile", "makefile")
+_TEXTS = (".conf", ".txt")
+"""Suffixes of files whose format only their text shows."""
 _HIDDEN = (".github", ".gitlab-ci.yml")
 """Hidden names that are read."""
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
@@ -26,7 +22,7 @@ _MAX_FILES = 20_000
 _MAX_DEPTH = 40
 _MAX_BYTES = 1_000_000
 """Largest file of a folder that is read."""
-_MAX_PATTERNS, _LONGEST, _MOST_STARS = 2_000, 300, 8
+_MAX_PATTERNS, _LONGEST, _MOST_FOLDERS = 2_000, 300, 4
 _LAUNCHES = re.compile(r"vllm|\bLLM\(|EngineArgs", re.IGNORECASE)
 
 
@@ -86,7 +82,7 @@ def _walk(folder: str, patterns: Sequence[_Pattern], depth: int) -> Iterator[str
 
 
 def _is_script(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in _SUFFIXES or name.startswith(_NAMES)  # noqa: PTH122 - a name, no path
+    return formats.is_named(name) or name.lower().endswith(_TEXTS)
 
 
 def _is_ignored(path: str, patterns: Sequence[_Pattern], *, is_folder: bool) -> bool:
@@ -126,11 +122,11 @@ def _pattern(line: str, folder: str) -> _Pattern | None:
     line = re.sub(r"(?<!\\) +\Z", "", line[: _LONGEST + 1])
     is_negated = line.startswith("!")
     line = line[is_negated:]
-    if not line.strip("/") or line.startswith("#") or len(line) > _LONGEST or line.count("*") > _MOST_STARS:
+    if not line.strip("/") or line.startswith("#") or len(line) > _LONGEST or line.count("**") > _MOST_FOLDERS:
         return None
     is_for_folders, line = line.endswith("/"), line.rstrip("/")
     lead = "" if "/" in line else r"(?:.*/)?"
-    body = "".join(map(_translated, _PIECE.findall(line.lstrip("/"))))
+    body = _translated(_PIECE.findall(line.lstrip("/")))
     try:
         return _Pattern(folder, re.compile(lead + body, re.DOTALL), is_for_folders, is_negated)
     except re.error:
@@ -138,14 +134,33 @@ def _pattern(line: str, folder: str) -> _Pattern | None:
 
 
 _PIECE = re.compile(r"\A\*\*/|/\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?[^\]/]*\]|\\.|.", re.DOTALL)
-_TRANSLATED = {"**/": "(?:.*/)?", "/**/": "/(?:.*/)?", "/**": "/.*", "?": "[^/]"}
+_ANY_FOLDERS = {"**/": "(?:.*/)?", "/**/": "/(?:.*/)?", "/**": "/.*"}
 
 
-def _translated(piece: str) -> str:
-    if piece in _TRANSLATED:
-        return _TRANSLATED[piece]
-    if piece.startswith("*"):
-        return "[^/]*"
+def _translated(pieces: Sequence[str]) -> str:
+    """A regular expression; a `*` between others takes the least text before what follows, as in `fnmatch`."""
+    parts = [""]  # each begins with a star but the first
+    ends: list[str] = []
+    for piece in pieces:
+        if piece == "/" or piece in _ANY_FOLDERS:
+            ends.append(_atomic(parts) + _ANY_FOLDERS.get(piece, "/"))
+            parts = [""]
+        elif piece.startswith("*"):
+            parts.append("")
+        else:
+            parts[-1] += _matching(piece)
+    return "".join(ends) + _atomic(parts)
+
+
+def _atomic(parts: Sequence[str]) -> str:
+    """The text of one name in which a star is before each part but the first."""
+    between = "".join(f"(?>[^/]*?{part})" for part in parts[1:-1])
+    return parts[0] + between + (f"[^/]*{parts[-1]}" if len(parts) > 1 else "")
+
+
+def _matching(piece: str) -> str:
+    if piece == "?":
+        return "[^/]"
     if piece.startswith("[") and len(piece) > 1:
         inner = piece[1:-1]
         negation = "^" if inner[0] in "!^" else ""

@@ -35,6 +35,11 @@ class EngineProgram(Authored):
     has_own_options: bool = True
     """Whether it has options of its own, known or not."""
 
+    @property
+    def is_vllm(self) -> bool:
+        """Whether it is part of vLLM."""
+        return self.source.startswith("vllm-project/vllm ")
+
 
 @cache
 def by_id() -> Mapping[str, EngineProgram]:

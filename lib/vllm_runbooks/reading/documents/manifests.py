@@ -107,16 +107,12 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str
 
 def _read_parts(document: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add the launches of the lists of containers in a document that is no YAML as a whole."""
-    done = 0
     for match in islice(_CONTAINERS.finditer(document.text), _MAX_PARTS):
-        if match.start() < done:
-            continue
         try:
             root = yaml_places.read(document.part(*match.span()))
         except YamlError:
             continue
         if root is not None:
-            done = match.end()
             _Manifest(root, around, reading, "").read()
 
 
@@ -136,7 +132,7 @@ class _Manifest:
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
-        self.groups = pod_groups.gpus_of_groups(root) if pod_groups.SEVERAL_HOSTS.search(reading.file) else {}
+        self.groups = pod_groups.gpus_of_groups(root)
 
     def read(self) -> None:
         root = self.root

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import shell
@@ -14,11 +15,21 @@ from vllm_runbooks.reading.documents.starts import Around, DocumentReading, With
 from vllm_runbooks.reading.shell import Word
 
 _TOKEN = re.compile(
-    r"(?P<comment>(?<![\w:\"'])(?:#|//)[^\n]*)|(?P<text>\"\"\"(?s:.)*?\"\"\"|''(?!')(?s:.)*?(?<!')''(?!['$\\])"
-    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"
+    r"(?P<comment>(?<![\w:\"'])(?:#|//)[^\n]*)|(?P<text>[\"'`])"
     r"|(?P<open>[\[{(])|(?P<close>[\]})])|(?P<comma>[,;\n])|(?P<is>=(?![=>])|:(?!:))|(?P<name>[A-Za-z_$][\w.$-]*)|(?P<other>[^\s\w])|\d+"
 )
-"""A token of most languages: enough for texts, brackets and names before `=` or `:`."""
+"""A token of most languages: enough for texts, brackets and names before `=` or `:`; of a text its first quote."""
+_TEXTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\"\"\"(?s:.)*?(\"\"\"|\Z)",
+        r"''(?!')(?s:.)*?((?<!')''(?!['$\\])|\Z)",
+        r"\"(?:[^\"\\\n]|\\.)*+(\"|)",
+        r"'(?:[^'\\\n]|\\.)*+('|)",
+        r"`(?:[^`\\]|\\.)*+(`|)",
+    )
+)
+"""Texts, each with its last quote, which is empty if the text does not end."""
 _INTERPOLATED = re.compile(r"\$\{[^{}\n]{0,300}\}|#\{[^{}\n]{0,300}\}")
 _COMMAND = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ue0b2\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
@@ -80,6 +91,25 @@ def _apart(starts: Sequence[WrittenLaunch], others: Sequence[WrittenLaunch]) -> 
     return kept
 
 
+def _tokens(text: str) -> Iterator[tuple[str | None, re.Match[str]]]:
+    """Tokens with their kind; a quote that does not close a text is "other"."""
+    until = dict.fromkeys(_TEXTS, 0)  # no such text that begins before ends
+    match = _TOKEN.search(text)
+    while match is not None:
+        kind = match.lastgroup
+        if kind == "text":
+            kind = "other"
+            for pattern in _TEXTS:
+                written = pattern.match(text, match.start()) if match.start() >= until[pattern] else None
+                if written is not None and written[1]:
+                    kind, match = "text", written
+                    break
+                if written is not None:
+                    until[pattern] = written.end()
+        yield kind, match
+        match = _TOKEN.search(text, match.end())
+
+
 def _is_command(word: Word) -> bool:
     """Whether a text is a command or script rather than an argument or prose."""
     value = word.value or ""
@@ -96,10 +126,8 @@ class _Code:
         levels = [_Level("", 0)]
         last: Word | None = None
         is_after_comma = False
-        for count, match in enumerate(_TOKEN.finditer(self.source.text)):
-            if count > _MAX_TOKENS:
-                return
-            level, kind = levels[-1], match.lastgroup
+        for kind, match in islice(_tokens(self.source.text), _MAX_TOKENS):
+            level = levels[-1]
             if kind == "text":
                 word = self._word(match)
                 self._text(word)
@@ -127,7 +155,7 @@ class _Code:
                 last = None
                 if level.bracket in {"[", "("}:
                     level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
-                elif not level.name or re.match(r"\s*[=:]", self.source.text[match.end() :][:8]) is not None:
+                elif not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None:
                     level.name = match[0].rsplit(".", 1)[-1]
             elif kind == "other" and level.bracket == "[":
                 level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
@@ -135,8 +163,7 @@ class _Code:
             self._command(level.values)
 
     def _word(self, match: re.Match[str]) -> Word:
-        raw = match[0]
-        size = 3 if raw.startswith('"""') else 2 if raw.startswith("''") and len(raw) > 3 else 1
+        size = len(match[1])
         start, end = match.start() + size, match.end() - size
         body = self.source.part(start, end)
         if size == 1:

@@ -97,7 +97,7 @@ def _keyword(opener: str, inside: str) -> str | None:
     if opener == "{{":
         match = _GO.match(inside)
         return (match[1] or "") if match else None
-    if opener == "<%" and inside[:1] in {"=", "#", "-="}:
+    if opener == "<%" and re.match(r"-?=|#", inside):
         return "" if inside[:1] == "#" else None
     match = _WORD.match(inside)
     word = match[1] if match else ""
@@ -114,7 +114,7 @@ def _other_branches(text: str, *, is_last: bool) -> Iterator[tuple[int, int]]:
             open_conditions.append([item])
         elif item.word in _TURNS and open_conditions:
             open_conditions[-1].append(item)
-        elif item.word.startswith("end") and open_conditions:
+        elif item.word.startswith("end") and open_conditions and item.word[3:] in {"", open_conditions[-1][0].word}:
             turns = open_conditions.pop()
             if len(turns) > 1:
                 first, last = (turns[0], turns[-1]) if is_last else (turns[1], item)
