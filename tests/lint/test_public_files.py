@@ -272,9 +272,9 @@ def test_a_migration_changes_the_pin_and_no_prose() -> None:
     text = "Since vllm==0.6.0 this works.\n\n```bash\npip install vllm==0.8.5\nvllm serve Qwen/Qwen3-8B\n```\n"
     migrated = checking.migrate_text(text, from_="0.8.5", to="0.33.0", name="a.md")[1]
 
-    assert ("Since vllm==0.6.0 this works.", "pip install vllm==0.33.0") == (
+    assert (
         migrated.split("\n")[0], migrated.split("\n")[3],
-    )  # fmt: skip
+    ) == ("Since vllm==0.6.0 this works.", "pip install vllm==0.33.0")  # fmt: skip
 
 
 _LEADER = """
