@@ -36,8 +36,10 @@ def is_found(fault: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_correct_manifest_has_no_problems(name: str) -> None:
-    """A correct manifest has no error and no warning."""
-    assert lint(name, (HERE / "manifests" / name).read_text(encoding="utf-8")) == []
+    """A correct manifest has launches, and no error and no warning."""
+    text = (HERE / "manifests" / name).read_text(encoding="utf-8")
+    assert checking.lint_text(text, name=name).deployments
+    assert lint(name, text) == []
 
 
 def test_faults_are_reported() -> None:

@@ -44,6 +44,7 @@ from vllm_runbooks.reading.documents import images, placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
+_MAX_BLOCK = 4000  # characters of a code block before and after a launch
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
@@ -459,7 +460,7 @@ class LintedText:
             devices=launch.gpus.devices if launch.gpus else None,
             device_count=launch.gpus.count if launch.gpus else None,
             group_count=launch.group.count if launch.group else None,
-            has_more_hosts=launch.group is not None or self._has_more_hosts,
+            has_more_hosts=launch.group is not None or self._has_more_hosts(launch),
             devices_origin=self._origin(launch.gpus) if launch.gpus else "",
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             entry=launch.entry,
@@ -475,9 +476,16 @@ class LintedText:
             formats=self._quantization["formats"],
         )
 
+    def _has_more_hosts(self, launch: WrittenLaunch) -> bool:
+        """Whether the file joins several hosts or pods; of a page, the code block of the launch."""
+        if self.page.kind != "page":
+            return self._joins_hosts
+        begin = self.text.rfind("```", max(launch.start - _MAX_BLOCK, 0), launch.start) + 1 or launch.start
+        end = self.text.find("```", launch.end, launch.end + _MAX_BLOCK)
+        return pod_groups.SEVERAL_HOSTS.search(self.text, begin, launch.end if end < 0 else end) is not None
+
     @cached_property
-    def _has_more_hosts(self) -> bool:
-        """Whether the file joins several hosts or pods."""
+    def _joins_hosts(self) -> bool:
         return pod_groups.SEVERAL_HOSTS.search(self.text) is not None
 
     def _origin(self, gpus: Gpus) -> str:

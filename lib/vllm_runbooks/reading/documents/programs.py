@@ -344,7 +344,7 @@ class _Command:
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
         if _WRAPPER.fullmatch(head) and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
-            return "serve", 1 + 1
+            return "serve", 2
         if head == "api_server.py" and (
             index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
         ):

@@ -155,7 +155,9 @@ class _Code:
                 last = None
                 if level.bracket in {"[", "("}:
                     level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
-                elif not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None:
+                elif (
+                    not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None
+                ):
                     level.name = match[0].rsplit(".", 1)[-1]
             elif kind == "other" and level.bracket == "[":
                 level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
