@@ -360,6 +360,10 @@ VALIDATION = "pydantic_core._pydantic_core.ValidationError"
         ("--swap-space 4", f"{REJECTED}--swap-space 4\n", [Edit("remove", "swap_space")], ""),
         ("--disable-log-requests", f"{REJECTED}--disable-log-requests\n", [Edit("remove", "disable_log_requests")], ""),
         (
+            "--disable-prefix-caching", f"{REJECTED}--disable-prefix-caching\n",
+            [Edit("remove", "disable_prefix_caching")], "",
+        ),
+        (
             "--dtype bfloat", f"{INVALID}--dtype: invalid choice: 'bfloat' (choose from 'auto', 'bfloat16', 'half')\n",
             [Edit("set", "dtype", "bfloat16")], "--dtype bfloat16",
         ),

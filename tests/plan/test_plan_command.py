@@ -138,7 +138,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         (("--gpu", "A100-80GB", "Qwen/Qwen3-8B"), "No such option --gpu. Did you mean --gpus?"),
         (("openai/gpt-oss-20b", "--gpus", "A100"), "ambiguous GPU name; use A100-40GB or A100-80GB"),
         (("openai/gpt-oss-20b", "--gpus", "2xFOO"), "unknown GPU"),
-        (("openai/gpt-oss-20b",), "give GPUs"),
+        (("openai/gpt-oss-20b",), "pass the GPUs"),
         ((), "pass a model and --gpus"),
         ((*GPT, "--max-model-lenn", "4"), "Did you mean --max-model-len?"),
         ((*GPT, "--swap-space", "4"), "--swap-space was removed: vLLM 0.19.0"),
@@ -150,7 +150,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         ((*GPT, "--retry-posts"), "--retry-posts requires --deploy"),
         ((*GPT, "--env", "CUDA_VISIBLE_DEVICES=3"), "CUDA_VISIBLE_DEVICES: follows from the GPUs"),
         ((*GPT, "--env", "VLLM_PP_LAYER_PARTITION=12,twelve"), "Invalid partition string: 12,twelve"),
-        (("openai/gpt-oss-20b", "--find", "gpus"), "give one GPU's name, as in --gpus H100-80GB"),
+        (("openai/gpt-oss-20b", "--find", "gpus"), "pass one GPU's name, as in --gpus H100-80GB"),
         (("--from-log", "no-such.log"), "no-such.log"),
     ],
 )

@@ -168,9 +168,10 @@ def _corrections(
     if unknown:
         name, names = unknown["name"].replace("-", "_"), [*data.by_dest]
         near = [dest for dest in difflib.get_close_matches(name, names, 1, _CLOSE_NAME) if dest != name]
-        if near and data.by_dest[near[0]].takes_value == (unknown["value"] is not None):
+        # The name nearest to a switch may be its opposite: `--disable-X` and `--enable-X`.
+        if near and unknown["value"] is not None and data.by_dest[near[0]].takes_value:
             yield "near", near[0]
-            yield "near_value", unknown["value"] or "true"
+            yield "near_value", unknown["value"]
 
 
 def _as_json(value: str) -> str | None:

@@ -82,7 +82,7 @@ def _walk(folder: str, patterns: Sequence[_Pattern], depth: int) -> Iterator[str
 
 
 def _is_script(name: str) -> bool:
-    return formats.is_named(name) or name.lower().endswith(_TEXTS)
+    return (formats.is_named(name) and not name.lower().endswith(".log")) or name.lower().endswith(_TEXTS)
 
 
 def _is_ignored(path: str, patterns: Sequence[_Pattern], *, is_folder: bool) -> bool:
