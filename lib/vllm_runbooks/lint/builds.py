@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
+from vllm_runbooks.reading.shell.troubles import Spans
 
 _VERSION = r"v?(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
 _PIN = re.compile(
@@ -48,25 +48,6 @@ OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-type"))
 """Rules about a value, which may be wrong in every release."""
 UNCERTAIN = {"unknown": _BY_RELEASE, "fork": _BY_FORK}
 """Rules that are information at most for launches of an unknown release, and for forks."""
-
-
-class Spans:
-    """Ranges of a text, which may overlap."""
-
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in sorted(spans):
-            if self._ends and start <= self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], end)
-            else:
-                self._starts.append(start)
-                self._ends.append(end)
-
-    def has(self, offset: int) -> bool:
-        """Whether an offset is in one of them."""
-        at = bisect_right(self._starts, offset) - 1
-        return at >= 0 and offset < self._ends[at]
 
 
 class Build(NamedTuple):

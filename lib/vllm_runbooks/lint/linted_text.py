@@ -43,6 +43,7 @@ from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents import images, placeholders, pod_groups
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
+from vllm_runbooks.reading.shell.troubles import Spans
 
 _MAX_BLOCK = 4000  # characters of a code block before and after a launch
 _IDLE = "option.without-effect"
@@ -176,7 +177,7 @@ class LintedText:
         return build._replace(release=self.asked.vllm, source="given")
 
     @cached_property
-    def _uncertain(self) -> Mapping[str, builds.Spans]:
+    def _uncertain(self) -> Mapping[str, Spans]:
         return builds.uncertain_spans(self.page, self.build)
 
     def is_unmoved(self, launch: WrittenLaunch) -> bool:
@@ -195,17 +196,18 @@ class LintedText:
         return not is_same and not moves.retagged(launch, self.asked.vllm)
 
     @cached_property
-    def _unmoved(self) -> builds.Spans:
+    def _unmoved(self) -> Spans:
         unmoved = [launch for launch in self.page.starts if self.is_unmoved(launch)]
         settings = (setting for launch in unmoved for setting in launch.environment.values())
-        return builds.Spans([*((one.start, one.end) for one in unmoved), *((one.start, one.end) for one in settings)])
+        return Spans([*((one.start, one.end) for one in unmoved), *((one.start, one.end) for one in settings)])
 
     def _with_certainty(self, hit: Hit) -> Hit:
         """The hit without fixes if its launch runs, or may run, another vLLM than the checked one."""
-        if self._unmoved.has(hit.start):
+        if self._unmoved.around(hit.start) is not None:
             hit = replace(hit, edits=())
         is_uncertain = any(
-            hit.rule in builds.UNCERTAIN[kind] and at.has(hit.start) for kind, at in self._uncertain.items()
+            hit.rule in builds.UNCERTAIN[kind] and at.around(hit.start) is not None
+            for kind, at in self._uncertain.items()
         )
         if not is_uncertain or (hit.rule in builds.OF_VALUES and self._is_always_refused(hit)):
             return hit

@@ -32,8 +32,6 @@ class EngineProgram(Authored):
     """Options of the program itself with a value."""
     flags: tuple[str, ...] = ()
     """Options of the program itself without a value."""
-    has_own_options: bool = True
-    """Whether it has options of its own, known or not."""
 
     @property
     def is_vllm(self) -> bool:

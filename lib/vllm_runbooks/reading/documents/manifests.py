@@ -18,6 +18,7 @@ from vllm_runbooks.reading.documents import (
     unit_files,
     yaml_places,
 )
+from vllm_runbooks.reading.documents.launch_forms import plain_word
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
@@ -129,7 +130,7 @@ def _root(document: Excerpt, written: Excerpt) -> Node | None:
 class _Manifest:
     def __init__(self, root: Node, around: Around, reading: DocumentReading, file: str) -> None:
         self.root, self.around, self.reading, self.file = root, around, reading, file
-        self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
+        self.is_applied = yaml_places.at(root, "apiVersion") is not None and yaml_places.at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
         self.groups = pod_groups.gpus_of_groups(root)
@@ -242,7 +243,7 @@ class _Manifest:
         target, value = values["path"], values["value"]
         if not isinstance(target, Scalar) or not re.search(r"/args(?:/[-\d]+)?\Z", target.value):
             return
-        words = tuple(_expanded(item, {}, is_partial=True) for item in _scalars(value))
+        words = tuple(_expanded(item, {}, is_partial=True) for item in yaml_places.scalars(value))
         if isinstance(value, yaml_places.Sequence) and programs.are_own(words):
             around = replace(self.around, kind="kubernetes", language="yaml", builder="kustomize")
             programs.add_built("image", words, around, self.reading)
@@ -250,7 +251,7 @@ class _Manifest:
 
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
         """Arguments that a chart appends to its own launch."""
-        words = [_word(item) for item in node.items if isinstance(item, Scalar)]
+        words = [plain_word(item) for item in node.items if isinstance(item, Scalar)]
         if any("vllm" in key.lower() for key in path) or programs.are_own(words):
             self.reading.loose += programs.options_of(words, "bare")
 
@@ -262,7 +263,7 @@ class _Manifest:
         is_listed = path[-1:] == ("-",) and not {"containers", "initContainers"}.isdisjoint(path)
         if "image" in values or _is_served_by_vllm(values) or is_listed:
             return True
-        words = [item.value for key in ("command", "args") for item in _scalars(values.get(key))]
+        words = [item.value for key in ("command", "args") for item in yaml_places.scalars(values.get(key))]
         return any(
             "vllm" in word or word.startswith(("--served-model-name", "--tensor-parallel-size")) for word in words
         )
@@ -283,7 +284,7 @@ class _Manifest:
         elif programs.may_start(node.value) and self._is_script(key, node.value):
             environment: dict[str, Setting] = {}
             for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
-                environment |= self._environment(_at(self.root, name), is_interpolated=False)
+                environment |= self._environment(yaml_places.at(self.root, name), is_interpolated=False)
             image = self.around.image or self._image_near(path)
             around = replace(around, environment=environment, is_certain=False, image=image)
             programs.read_script(node.text, around, self.reading)
@@ -301,7 +302,7 @@ class _Manifest:
             self._further(path, node)
 
     def _argv(self, path: tuple[str, ...], node: yaml_places.Sequence) -> bool:
-        words = tuple(_word(item) for item in node.items if isinstance(item, Scalar))
+        words = tuple(plain_word(item) for item in node.items if isinstance(item, Scalar))
         is_flat = len(words) == len(node.items) > 1 and not any("\n" in (word.value or "") for word in words)
         if path[-1].lower() not in word_list("script-keys") or not is_flat:
             return False
@@ -316,11 +317,11 @@ class _Manifest:
         """Image in which a script runs: of the task, of a job or of the whole file."""
         keys = path[: path.index("-")] if "-" in path else path
         for size in range(len(keys), -1, -1):
-            node = _at(self.root, *keys[:size])
+            node = yaml_places.at(self.root, *keys[:size])
             for place in _IMAGE_PLACES:
-                image = _at(node, *place)
+                image = yaml_places.at(node, *place)
                 if isinstance(image, Scalar) and "vllm" in image.value:
-                    word = self._filled(_word(image), is_interpolated=False)
+                    word = self._filled(plain_word(image), is_interpolated=False)
                     is_docker = (word.value or "").startswith("docker:")
                     return placed_words.cut(word, len("docker:")) if is_docker else word
         return None
@@ -370,7 +371,9 @@ class _Manifest:
             return
         is_partial = "envFrom" in values or "image" not in values
         entry, words = (
-            tuple(_expanded(scalar, variables, is_partial=is_partial) for scalar in _scalars(values.get(key)))
+            tuple(
+                _expanded(scalar, variables, is_partial=is_partial) for scalar in yaml_places.scalars(values.get(key))
+            )
             for key in ("command", "args")
         )
         count, is_served = len(self.reading.starts), _is_served_by_vllm(values)
@@ -432,8 +435,8 @@ class _Manifest:
         self.reading.troubles.append(Trouble("file.not-a-text", item.start, end, details, edits))
 
     def _report_values(self, listed: Node | None) -> None:
-        for item in _items(listed) if self.is_applied else []:
-            value = _at(item, "value")
+        for item in yaml_places.items(listed) if self.is_applied else []:
+            value = yaml_places.at(item, "value")
             if isinstance(value, Scalar):
                 self._report_type(value, "kubernetes")
 
@@ -473,7 +476,7 @@ class _Manifest:
             return Word(f"{name.value}:{tag.value}", name.start, name.end, f"{name.value}:{tag.value}")
         if not isinstance(node, Scalar):
             return None
-        return self._filled(_word(node), is_interpolated=is_interpolated)
+        return self._filled(plain_word(node), is_interpolated=is_interpolated)
 
     def _environment(self, node: Node | None, *, is_interpolated: bool) -> dict[str, Setting]:
         settings: list[Setting] = []
@@ -514,7 +517,7 @@ class _Manifest:
     def _value(self, scalar: Scalar, *, is_interpolated: bool) -> Word:
         if scalar.style == "plain" and scalar.value in {"", "~", "null"}:
             return Word(None, scalar.start, scalar.end, scalar.value, "handed on")
-        return self._filled(_word(scalar), is_interpolated=is_interpolated)
+        return self._filled(plain_word(scalar), is_interpolated=is_interpolated)
 
     def _filled(self, word: Word, *, is_interpolated: bool) -> Word:
         if word.value is None or "$" not in word.value or word.at is None:
@@ -537,7 +540,9 @@ class _Manifest:
     def _compose_words(self, node: Node | None) -> list[Word]:
         """The arguments that compose makes of a command: a list's items, or a text split by its own rules."""
         if isinstance(node, yaml_places.Sequence):
-            return [self._filled(_word(item), is_interpolated=True) for item in node.items if isinstance(item, Scalar)]
+            return [
+                self._filled(plain_word(item), is_interpolated=True) for item in node.items if isinstance(item, Scalar)
+            ]
         if not isinstance(node, Scalar) or (node.style == "plain" and node.value in {"", "~", "null"}):
             return []
         if node.has_template:
@@ -559,7 +564,10 @@ def _is_typed(text: str) -> bool:
 
 def _is_served_by_vllm(values: Mapping[str, Node]) -> bool:
     """Whether a model of KServe's is served by a runtime with vLLM, which the arguments are added to."""
-    names = (_at(values.get("modelFormat"), "name"), values.get("runtime") if "modelFormat" in values else None)
+    names = (
+        yaml_places.at(values.get("modelFormat"), "name"),
+        values.get("runtime") if "modelFormat" in values else None,
+    )
     return "args" in values and any(isinstance(name, Scalar) and "vllm" in name.value.lower() for name in names)
 
 
@@ -586,7 +594,9 @@ def _is_of_arguments(node: Node | None) -> bool:
     """Whether a command replaces the image's arguments: it is text, or begins with an option."""
     if isinstance(node, Scalar):
         return True
-    return isinstance(node, yaml_places.Sequence) and any(item.value.startswith("-") for item in _scalars(node)[:1])
+    return isinstance(node, yaml_places.Sequence) and any(
+        item.value.startswith("-") for item in yaml_places.scalars(node)[:1]
+    )
 
 
 def _is_emptied(node: Node | None) -> bool:
@@ -595,24 +605,10 @@ def _is_emptied(node: Node | None) -> bool:
     return isinstance(node, yaml_places.Sequence) and not node.items
 
 
-def _scalars(node: Node | None) -> list[Scalar]:
-    if isinstance(node, Scalar):
-        return [node] if node.value not in {"", "~", "null"} else []
-    return [item for item in _items(node) if isinstance(item, Scalar)]
-
-
 def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
     if node.is_flow:
         return {}
     return {key.value: (key.start, value.end) for key, value in node.pairs if isinstance(key, Scalar)}
-
-
-def _word(scalar: Scalar) -> Word:
-    """A scalar as a single argument."""
-    if scalar.has_template:
-        return Word(None, scalar.start, scalar.end, scalar.value, "template")
-    quote = {"single": "'", "double": '"'}.get(scalar.style, "")
-    return Word(scalar.value, scalar.start, scalar.end, f"{quote}{scalar.value}{quote}", "", scalar.text.at[:-1])
 
 
 def _interpolate(
@@ -745,7 +741,7 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial
 
     With `is_partial` the container has further variables elsewhere.
     """
-    word = _word(scalar)
+    word = plain_word(scalar)
     if word.value is not None and _PLACEHOLDER.search(word.value):
         return _without_placeholders(word)
     if word.value is None or "$" not in word.value or word.at is None:
@@ -763,16 +759,6 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial
     return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
 
-def _at(node: Node | None, *path: str) -> Node | None:
-    for key in path:
-        node = node.get(key) if isinstance(node, yaml_places.Mapping) else None
-    return node
-
-
-def _items(node: Node | None) -> list[Node]:
-    return node.items if isinstance(node, yaml_places.Sequence) else []
-
-
 def _count(node: Scalar) -> int | None:
     return int(node.value) if node.value.isdecimal() and len(node.value) < 5 else None
 
@@ -781,10 +767,13 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
     gpus = values.get("gpus")
     if isinstance(gpus, Scalar):
         return Gpus(None, _count(gpus), gpus.start, gpus.end)
-    for device in (*_items(_at(node, "deploy", "resources", "reservations", "devices")), *_items(gpus)):
+    for device in (
+        *yaml_places.items(yaml_places.at(node, "deploy", "resources", "reservations", "devices")),
+        *yaml_places.items(gpus),
+    ):
         if not isinstance(device, yaml_places.Mapping):
             continue
-        ids, count = _scalars(device.get("device_ids")), device.get("count")
+        ids, count = yaml_places.scalars(device.get("device_ids")), device.get("count")
         if ids:
             return Gpus(tuple(item.value for item in ids), len(ids), ids[0].start, ids[-1].end)
         if isinstance(count, Scalar):
@@ -796,7 +785,7 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
 def _is_local(values: Mapping[str, Node]) -> bool:
     network = values.get("network_mode")
     ports: list[str | None] = []
-    for port in _items(values.get("ports") or values.get("published_ports")):  # the second of Ansible
+    for port in yaml_places.items(values.get("ports") or values.get("published_ports")):  # the second of Ansible
         address = port.get("host_ip") if isinstance(port, yaml_places.Mapping) else port
         mark = ":" if address is not port else ""
         ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)
@@ -813,7 +802,7 @@ def _of_form(node: Node | None) -> Gpus | None:
 
 def _limits(values: Mapping[str, Node]) -> Gpus | None:
     for part in ("limits", "requests"):
-        limits = _at(values.get("resources"), part)
+        limits = yaml_places.at(values.get("resources"), part)
         for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:
             count = _count(value) if key.value.endswith("/gpu") and isinstance(value, Scalar) else None
             if count is not None:

@@ -39,17 +39,21 @@ def gpus_of_groups(root: Node) -> dict[int, int | None]:
 
 def _of_leader(template: Node | None) -> int | None:
     size = _number(template, "size", 1)
-    worker = _of_pods(_at(template, "workerTemplate"))
-    leader = _of_pods(_at(template, "leaderTemplate")) if _at(template, "leaderTemplate") is not None else worker
+    worker = _of_pods(yaml_places.at(template, "workerTemplate"))
+    leader = (
+        _of_pods(yaml_places.at(template, "leaderTemplate"))
+        if yaml_places.at(template, "leaderTemplate") is not None
+        else worker
+    )
     return None if size is None or leader is None or worker is None else leader + (size - 1) * worker
 
 
 def _of_ray(cluster: Node) -> int | None:
-    groups = _at(cluster, "workerGroupSpecs")
-    head = _of_pods(_at(cluster, "headGroupSpec", "template"))
+    groups = yaml_places.at(cluster, "workerGroupSpecs")
+    head = _of_pods(yaml_places.at(cluster, "headGroupSpec", "template"))
     counts = [head or 0]  # a head may have no GPUs
     for group in groups.items if isinstance(groups, yaml_places.Sequence) else []:
-        pods, hosts = _of_pods(_at(group, "template")), _number(group, "numOfHosts", 1)
+        pods, hosts = _of_pods(yaml_places.at(group, "template")), _number(group, "numOfHosts", 1)
         replicas = [_number(group, key, 0) for key in ("replicas", "maxReplicas")]
         if pods is None or hosts is None or None in replicas:
             return None
@@ -60,13 +64,13 @@ def _of_ray(cluster: Node) -> int | None:
 
 def _of_pods(template: Node | None) -> int | None:
     """GPUs of a pod's containers; None if unknown."""
-    containers = _at(template, "spec", "containers")
+    containers = yaml_places.at(template, "spec", "containers")
     if not isinstance(containers, yaml_places.Sequence):
         return None
     total = 0
     for container in containers.items:
         for part in ("limits", "requests"):
-            resources = _at(container, "resources", part)
+            resources = yaml_places.at(container, "resources", part)
             pairs = resources.items() if isinstance(resources, yaml_places.Mapping) else []
             values = [value for key, value in pairs if key.value.endswith("/gpu")]
             if not values:
@@ -79,13 +83,7 @@ def _of_pods(template: Node | None) -> int | None:
 
 
 def _number(node: Node | None, key: str, default: int) -> int | None:
-    value = _at(node, key)
+    value = yaml_places.at(node, key)
     if value is None:
         return default
     return int(value.value) if isinstance(value, Scalar) and re.fullmatch(r"\d{1,5}", value.value, re.ASCII) else None
-
-
-def _at(node: Node | None, *path: str) -> Node | None:
-    for key in path:
-        node = node.get(key) if isinstance(node, yaml_places.Mapping) else None
-    return node

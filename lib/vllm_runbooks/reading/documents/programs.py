@@ -655,7 +655,7 @@ def _add_start(
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
     program = engine_programs.by_id().get(entry)
     if program is not None:
-        around = replace(around, builder=around.builder or entry, has_own_options=program.has_own_options)
+        around = replace(around, builder=around.builder or entry, has_own_options=True)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
         if any((word.value or "").partition("=")[0] == "--model" for word in arguments):
