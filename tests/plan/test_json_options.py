@@ -12,8 +12,9 @@ import pytest
 
 from rows import in_one_test
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.plan import json_options, planner
+from vllm_runbooks.plan import planner
 from vllm_runbooks.plan import records as plan_records
+from vllm_runbooks.reading.arguments import json_options
 
 _LLAMA, _DEEPSEEK = "meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-V3"
 _PICTURES, _STILL = "Qwen/Qwen2.5-VL-7B-Instruct", "google/gemma-3-4b-it"

@@ -14,13 +14,13 @@ from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.plan import adapters, costs, drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
-from vllm_runbooks.plan.json_options import speculative
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
+from vllm_runbooks.reading.arguments.json_options import speculative
 
 _KEPT_POOLS = 4096
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.start_rules import LaunchRules, start_rules
-from vllm_runbooks.plan import drafts, json_options
+from vllm_runbooks.plan import drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.reading.arguments import json_options
 
 _GIB = 2**30
 
