@@ -10,12 +10,11 @@ from vllm_runbooks.catalog import options, support
 from vllm_runbooks.catalog.languages import listed
 from vllm_runbooks.catalog.options import CALLS, ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.core.extensions import SPECULATION, SPECULATION_FAULTS, extension
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.meaning import LaunchFacts
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.reading import deployment
-from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.arguments import Parsed, json_options
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import alike, misspelt
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
@@ -157,13 +156,13 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
     dest = next((name for name in _SPECULATIVE if parsed.places.get(name)), None)
     if dest is None:
         return
-    config, twice = extension(SPECULATION)(facts.flags)
+    config, twice = json_options.speculative(facts.flags)
     if not isinstance(config, Mapping) or twice is not None or UNKNOWN in config.values():
         return
     release = tuple(int(part) for part in data.version.split("."))
     text_type = _text_type(facts)
     plain = {str(key).replace("-", "_"): value for key, value in config.items()}
-    for fault in extension(SPECULATION_FAULTS)(plain, release, text_type):
+    for fault in json_options.speculative_faults(plain, release, text_type):
         place, option = _place(launch, parsed, dest), data.by_dest.get(dest)
         if place is None or option is None or _is_open(fault.says.get("value", "")):
             return
