@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell.troubles import Spans
@@ -23,31 +24,30 @@ _COMMENT = re.compile(r"(?:^|[ \t])(?:#|//)")
 _MAX_LINE = 2000
 _MAX_NAMES = 5
 
-_BY_RELEASE = frozenset(
-    {
-        "option.removed", "option.not-there-yet", "option.deprecated", "option.unknown-key",
-        "option.wrong-key-type", "option.wrong-choice", "option.wrong-type",
-        "option.unexpected-value", "option.extra-positional", "option.model-ignored", "option.conflict",
-        "option.required", "option.ambiguous", "option.refused-value", "option.without-effect",
-        "environment.removed", "environment.not-there-yet", "environment.refused-value",
-        "environment.wrong-value", "meaning.backend-unknown", "meaning.backend-variable-unknown",
-        "meaning.backend-unsupported", "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
-        "meaning.architecture-unknown", "meaning.quantization-absent", "meaning.quantization-unsupported",
-    }
+_NAMES_OF_RELEASES = (
+    "option.unknown-key", "option.wrong-choice", "meaning.backend-unknown", "meaning.backend-variable-unknown",
+    "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
 )  # fmt: skip
-"""Rules whose verdict depends on the release."""
-_BY_FORK = frozenset(
-    {
-        "option.unknown", "option.foreign", "option.unknown-key", "option.wrong-choice", "environment.unknown",
-        "meaning.backend-unknown", "meaning.backend-variable-unknown", "meaning.tool-parser-unknown",
-        "meaning.reasoning-parser-unknown",
-    }
-)  # fmt: skip
-"""Rules about names that a fork may add."""
 OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-type"))
 """Rules about a value, which may be wrong in every release."""
-UNCERTAIN = {"unknown": _BY_RELEASE, "fork": _BY_FORK}
-"""Rules that are information at most for launches of an unknown release, and for forks."""
+UNCERTAIN = {
+    "unknown": frozenset((
+        *_NAMES_OF_RELEASES, *OF_VALUES,
+        "option.removed", "option.not-there-yet", "option.deprecated", "option.wrong-key-type",
+        "option.unexpected-value", "option.extra-positional", "option.model-ignored", "option.conflict",
+        "option.required", "option.ambiguous", "option.refused-value", "option.without-effect",
+        "environment.removed", "environment.not-there-yet", "environment.refused-value", "environment.wrong-value",
+        "meaning.backend-unsupported", "meaning.architecture-unknown", "meaning.quantization-absent",
+        "meaning.quantization-unsupported",
+    )),
+    "fork": frozenset((*_NAMES_OF_RELEASES, "option.unknown", "option.foreign", "environment.unknown")),
+}  # fmt: skip
+"""Rules that are information at most for launches of an unknown release, and for forks, which may add names."""
+_OF_OTHERS = frozenset((
+    "option.unknown", "option.foreign", "option.ambiguous", "option.abbreviation", "option.extra-positional",
+    "option.model-ignored", "option.model-as-option",
+))  # fmt: skip
+"""Rules about names that the program which builds a launch may have itself."""
 
 
 class Build(NamedTuple):
@@ -78,6 +78,13 @@ def _of_image(name: str) -> Build:
     if release is not None:
         return Build(release, "image", is_fork)
     return Build(None, "newest" if images.is_newest(name) else "unknown", is_fork)
+
+
+def is_certain(hit: Hit, launch: WrittenLaunch) -> bool:
+    """Whether a hit holds whatever the program that builds the launch adds to it."""
+    if not launch.builder:
+        return True
+    return hit.rule != "option.required" and not (launch.has_own_options and hit.rule in _OF_OTHERS)
 
 
 def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch], Build]) -> Mapping[str, Spans]:

@@ -19,7 +19,6 @@ from vllm_runbooks.core.excerpt import EditedText, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
 from vllm_runbooks.lint import (
     builds,
-    built_launches,
     calls,
     config_files,
     container_rules,
@@ -349,13 +348,13 @@ class LintedText:
             if launch.entry in CALLS:
                 problems = arguments.parse_call(_literals(launch), data, launch.entry)
                 for hit in option_rules.of_call(launch, problems, data, tables):
-                    if not built_launches.is_certain(hit, launch):
+                    if not builds.is_certain(hit, launch):
                         continue
                     made = hit.edits or calls.edits(self.page, launch, hit, data, tables)
                     yield replace(hit, edits=made, is_call=True)
             else:
                 for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
-                    if not built_launches.is_certain(hit, launch):
+                    if not builds.is_certain(hit, launch):
                         continue
                     if message := hit.says.get("message"):
                         needed = meaning.needed_values(self._command(launch, parsed), message, data)

@@ -17,11 +17,10 @@ from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.lint.records import ChangedDefault
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import LaunchFile
+from vllm_runbooks.reading.documents import LaunchFile, images
 from vllm_runbooks.reading.documents.starts import Setting, WrittenLaunch
 
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "This change has not been reviewed.", "", writes=False)
-_IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
@@ -261,9 +260,9 @@ def _variable_value(text: str, how: Any) -> str | None:
 def retagged(launch: WrittenLaunch, to: str) -> Edits:
     """Replace the release in the tag of vLLM's own image."""
     image = launch.image
-    tag = _IMAGE.match(image.value or "") if image is not None else None
+    tag = images.published_tag(image.value) if image is not None else None
     is_known = options.nearest(to).version == to
-    if image is None or tag is None or image.at is None or launch.release != tag[1] or not is_known:
+    if image is None or tag is None or image.at is None or launch.release != tag[1:] or not is_known:
         return ()
-    first, last = image.at[tag.start(1)], image.at[tag.end(1) - 1]
-    return (Replacement(first, last + 1, to),) if last - first == tag.end(1) - 1 - tag.start(1) else ()
+    first, last = image.at[1 - len(tag)], image.at[-1]
+    return (Replacement(first, last + 1, to),) if last - first == len(tag) - 2 else ()

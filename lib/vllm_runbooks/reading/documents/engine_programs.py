@@ -9,6 +9,7 @@ from functools import cache
 
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import Authored
+from vllm_runbooks.reading.documents import images
 from vllm_runbooks.reading.shell import Word
 
 
@@ -91,7 +92,7 @@ def size_of(name: str) -> int:
 
 def of_image(image: str | None) -> str | None:
     """Id of the program that a container image runs by default."""
-    name = re.split(r"[:@]", (image or "").rsplit("/", 1)[-1], maxsplit=1)[0]
+    name = images.parse(image).name
     return next((program for program, row in by_id().items() if name in row.images), None)
 
 

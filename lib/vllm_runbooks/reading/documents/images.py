@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _IMAGE = re.compile(
     r"(?:docker://|docker\.io/)?((?:[\w.-]{1,100}(?::\d{1,5})?/){0,6})([\w.-]{1,100})(?::([\w.-]{1,128}))?(?:@sha256:\w{1,64})?\Z",
@@ -12,55 +13,76 @@ _RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a
 _TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
 _OTHERS = {"lmcache"}
 """Publishers of images named like vLLM's with their own version numbers."""
+_NOT_NVIDIA = ("cpu", "rocm", "tpu", "xpu", "hpu", "neuron")
+
+
+class ImageName(NamedTuple):
+    """The parts of an image's name; all empty if it is none."""
+
+    folder: str = ""
+    """Registry and owner, with a slash at the end."""
+    name: str = ""
+    tag: str = ""
+    is_pinned: bool = False
+    """Whether it has a digest, or a scheme."""
+
+    @property
+    def owner(self) -> str:
+        return self.folder.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it launches vLLM's server by default: `vllm-openai…`, and copies of it."""
+        return self.name.startswith("vllm-openai")
+
+
+def parse(image: str | None) -> ImageName:
+    """The parts of an image's name."""
+    match = _IMAGE.match(image or "")
+    return ImageName(match[1], match[2], match[3] or "", "@" in match[0] or "://" in match[0]) if match else ImageName()
 
 
 def has_entry_point(image: str | None) -> bool:
-    """Whether an image launches vLLM's server by default: `vllm-openai…`, and copies of it."""
-    match = _IMAGE.match(image or "")
-    return match is not None and match[2].startswith("vllm-openai")
+    """Whether an image launches vLLM's server by default."""
+    return parse(image).is_server
 
 
 def is_for_gpus(image: str | None) -> bool:
     """Whether an image is vLLM's own for NVIDIA GPUs."""
-    match = _IMAGE.match(image or "")
-    others = ("cpu", "rocm", "tpu", "xpu", "hpu", "neuron")
-    return match is not None and match[2] == "vllm-openai" and not any(word in (match[3] or "") for word in others)
+    parts = parse(image)
+    return parts.name == "vllm-openai" and not any(word in parts.tag for word in _NOT_NVIDIA)
 
 
 def release_of(image: str | None) -> str | None:
     """Release of an image's tag; None if it has none, or another numbering."""
-    match = _IMAGE.match(image or "")
-    if not match or "vllm" not in (image or "").lower():
+    parts = parse(image)
+    if "vllm" not in (image or "").lower():
         return None
-    owner, name, tag = match[1].rstrip("/").rsplit("/", 1)[-1], match[2], match[3] or ""
-    inner = _TAGGED.search(tag)
-    if inner:
+    if inner := _TAGGED.search(parts.tag):
         return inner[1]
-    if owner in _OTHERS or not (name.startswith("vllm-openai") or owner == "vllm"):
+    if parts.owner in _OTHERS or not (parts.is_server or parts.owner == "vllm"):
         return None
-    release = _RELEASE.match(tag)
+    release = _RELEASE.match(parts.tag)
     return release[1] if release else None
 
 
 def is_own(image: str) -> bool:
     """Whether an image is vLLM's own, from any registry that mirrors it."""
-    match = _IMAGE.match(image)
-    owner = match[1].rstrip("/").rsplit("/", 1)[-1] if match is not None else ""
-    return match is not None and owner == "vllm" and match[2].startswith("vllm-openai")
+    return parse(image).owner == "vllm" and parse(image).is_server
 
 
 def is_newest(image: str) -> bool:
     """Whether an image of a server follows the newest release: `latest`, `nightly` or no tag."""
-    match = _IMAGE.match(image)
-    if match is None or not match[2].startswith("vllm-openai") or (match[3] is None and "@" in image):
-        return False
-    return match[3] is None or re.search(r"(?:\A|[-_.])(?:latest|nightly|main)(?:[-_.]|\Z)", match[3]) is not None
+    parts = parse(image)
+    if not parts.tag:
+        return parts.is_server and "@" not in image
+    return parts.is_server and re.search(r"(?:\A|[-_.])(?:latest|nightly|main)(?:[-_.]|\Z)", parts.tag) is not None
 
 
 def published_tag(image: str | None) -> str | None:
     """The tag of vLLM's own image for one of its releases, or for the newest; None for any other image."""
-    match = _IMAGE.match(image or "")
-    if match is None or (match[1], match[2]) != ("vllm/", "vllm-openai") or "@" in match[0] or "://" in match[0]:
+    parts = parse(image)
+    if (parts.folder, parts.name, parts.is_pinned) != ("vllm/", "vllm-openai", False):
         return None
-    tag = match[3] or "latest"
+    tag = parts.tag or "latest"
     return tag if tag == "latest" or re.fullmatch(r"v\d[\w.]*", tag, re.ASCII) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from vllm_runbooks.reading.documents import gpus
+from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.placed_words import cut, of_pair, setting_of
 from vllm_runbooks.reading.documents.starts import Gpus, Setting
 from vllm_runbooks.reading.shell import Word
@@ -20,9 +20,6 @@ _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
 _MAX_AHEAD = 60  # words after an unknown one that are searched for the image
 _SHORT_BOOLEAN = "PTditq"
-_IMAGE_NAME = re.compile(
-    r"[\w.-]{1,100}(?::\d{1,5})?(?:/[\w.-]{1,100}){0,6}(?::[\w.-]{1,128})?(?:@sha256:\w{1,64})?", re.ASCII
-)
 
 
 class ContainerLauncher(NamedTuple):
@@ -145,7 +142,7 @@ def _after(words: Sequence[Word], index: int) -> Iterator[Word]:
 def _is_image(word: Word) -> bool:
     if word.value is None:
         return "image" in word.raw.lower()
-    return "vllm" in word.value and word.value != "vllm" and _IMAGE_NAME.fullmatch(word.value) is not None
+    return "vllm" in word.value and word.value != "vllm" and bool(images.parse(word.value).name)
 
 
 def named_options(words: Sequence[Word]) -> Iterator[tuple[str, Word | None]]:
