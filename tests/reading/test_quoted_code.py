@@ -249,3 +249,16 @@ def test_an_end_of_a_template_closes_the_statement_of_its_name() -> None:
     text = "{% if a %}X{% raw %}Y{% endraw %}{% set b %}B{% endset %}{% else %}Z{% endif %}{{ c }}<%-= d %>"
 
     assert templates.rendered(Excerpt.whole(text)).text == "XYB{{ c }}<%-= d %>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<% if a -%>X<% b.each do |c| -%>Y<%= c %><% end -%><% else -%>Z<% end -%>",
+        "<%- if $a { -%>X<% $b.each |$c| { -%>Y<%= c %><% } -%><%- } else { -%>Z<%- } -%>",
+        "<% if (a) { %>X<% b.forEach(function(c) { %>Y<%= c %><% }) %><% } elsif (d) { %>W<% } else { %>Z<% } %>",
+    ],
+)
+def test_a_block_of_erb_or_puppet_is_rendered_once(text: str) -> None:
+    """Its end does not close the condition around it, and its variable stays an expression."""
+    assert templates.rendered(Excerpt.whole(text)).text == "XY<%= c %>"

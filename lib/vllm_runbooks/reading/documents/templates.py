@@ -24,24 +24,14 @@ _OPENS = frozenset(
 )
 _TURNS = frozenset({"else", "elif", "elsif", "when"})
 
-
-_KEYWORDS = frozenset(
-    {
-        "set",
-        "include",
-        "import",
-        "from",
-        "extends",
-        "do",
-        "raw",
-        "break",
-        "continue",
-        "trans",
-        "assign",
-        "capture",
-        "comment",
-    }
+_KEYWORDS = frozenset({
+    "set", "include", "import", "from", "extends", "do", "raw", "break", "continue", "trans", "assign", "capture",
+    "comment",
+})  # fmt: skip
+_BLOCK = re.compile(
+    r"-?\s{0,8}(?:(\})\s{0,8}(else|elsif)?|.{0,400}(?:\bdo\b\s{0,8}(?:\|[^|]{0,80}\|)?|\{)\s{0,8}-?\Z)", re.DOTALL
 )
+"""A statement of ERB or Puppet that opens a block (`do |x|`, `|$x| {`), closes it (`}`) or turns (`} else {`)."""
 
 
 class _Statement(NamedTuple):
@@ -101,6 +91,8 @@ def _keyword(opener: str, inside: str) -> str | None:
         return "" if inside[:1] == "#" else None
     match = _WORD.match(inside)
     word = match[1] if match else ""
+    if opener == "<%" and word not in _OPENS | _TURNS and (block := _BLOCK.match(inside)):
+        return block[2] or ("end" if block[1] else "for")
     if opener == "%{":
         return word if word in _TERRAFORM else None
     return word if opener == "<%" or word.startswith("end") or word in _OPENS | _TURNS | _KEYWORDS else None
