@@ -364,6 +364,8 @@ def test_a_wrapper_of_vllm_passes_its_arguments_on() -> None:
     command = "python3 /opt/my_vllm_wrapper.py serve Qwen/Qwen3-8B --served-model-name a --turbo 3"
 
     assert launches("a.sh", command) == 1
+    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "vllm-with-cache")) == 1
+    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "other")) == 0
     assert launches("a.sh", "vllm-bench serve Qwen/Qwen3-8B --served-model-name a") == 0
 
 

@@ -56,8 +56,6 @@ _VARIABLE_PROGRAM = re.compile(
     r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
 )
 """A variable named after the program it contains."""
-_WRAPPER = re.compile(r"(?=[\w.-]{0,80}vllm)(?:[\w-]{0,60}[_-])?(?:wrapper|launcher|entrypoint|guard)(?:\.py|\.sh)?")
-"""A program that passes its arguments on to `vllm`, by its name."""
 _NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
 """Beginning of a word that may name a command."""
 _START = re.compile(
@@ -343,8 +341,8 @@ class _Command:
                 return program, 2
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
-        if _WRAPPER.fullmatch(head) and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
-            return "serve", 2
+        if "vllm" in head and "bench" not in head and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
+            return "serve", 2  # a program that passes its arguments on
         if head == "api_server.py" and (
             index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
         ):
