@@ -102,7 +102,7 @@ prefix: bash | run_cluster.sh | vllm/vllm-openai:v0.9.3 | 10.0.0.1 | --head | /h
 variable: -e B=7 : 7
 image: vllm/vllm-openai:v0.9.3
 gpus: --gpus 2
-container: bash | run_cluster.sh | vllm/vllm-openai:v0.9.3 | 10.0.0.1 | --head | /hf | -e | B=7 | --gpus | 2
+container: vllm/vllm-openai:v0.9.3 | 10.0.0.1 | --head | /hf | -e | B=7 | --gpus | 2
 -
 setting: option -e B=7
 images: vllm/vllm-openai:v0.9.3
@@ -119,7 +119,7 @@ whole: docker run -d -e B=7 vllm/vllm-openai:v0.9.3 bash -c 'ray start --head'
 prefix: docker | run | -d | -e | B=7 | vllm/vllm-openai:v0.9.3 | bash | -c | 'ray start --head' = ray start --head
 variable: -e B=7 : 7
 image: vllm/vllm-openai:v0.9.3
-container: docker | run | -d | -e | B=7 | vllm/vllm-openai:v0.9.3 | bash | -c | 'ray start --head'
+container: -d | -e | B=7
 -
 setting: option -e B=7
 images: vllm/vllm-openai:v0.9.3
@@ -135,10 +135,10 @@ kubectl run v --image=vllm/vllm-openai:v0.9.2 --env=B=7 -- --model org/m
 whole: kubectl run v --image=vllm/vllm-openai:v0.9.2 --env=B=7 -- --model org/m
 prefix: kubectl | run | v | --image=vllm/vllm-openai:v0.9.2 | --env=B=7 | --
 words: --model | org/m
-variable: B=7 : 7
+variable: --env=B=7 : 7
 image: vllm/vllm-openai:v0.9.2
 -
-setting: option B=7
+setting: option --env=B=7
 images: vllm/vllm-openai:v0.9.2
 """,
     ),
@@ -758,11 +758,11 @@ variable: A=b : b
 whole: vllm serve org/n
 prefix: vllm | serve
 words: org/n
-variable: A=1 : 1
+variable: --env=A=1 : 1
 image: img
 -
 setting: option A=b
-setting: option A=1
+setting: option --env=A=1
 images: img
 """,
     ),

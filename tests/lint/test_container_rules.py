@@ -212,3 +212,39 @@ def test_an_image_of_another_vendor_has_its_own_methods() -> None:
     text = "docker run --device /dev/x --ipc=host house/vllm:1 vllm serve m --host 127.0.0.1 --quantization {}\n"
     assert found("run.sh", text.format("house"), "option.") == []
     assert found("run.sh", text.format("compresed-tensors"), "option.") == ["wrong-choice"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", "docker run --env-file vllm.env vllm/vllm-openai:v0.24.0 --model Qwen/Qwen3-8B\n"),
+        ("compose.yaml", SERVICE.format(arguments="", keys="    env_file: vllm.env")),
+        ("pod.yaml", POD.format(pod="", arguments="", container="      envFrom: [{secretRef: {name: key}}]")),
+    ],
+)
+def test_a_file_of_variables_may_set_the_key(name: str, text: str) -> None:
+    """A port is not reported as open to everyone then."""
+    assert "open-port" in found(name, text.replace("env", "x-env"), "safety.")
+    assert "open-port" not in found(name, text, "safety.")
+
+
+@pytest.mark.parametrize(
+    ("job", "command", "is_error"),
+    [
+        ("--gres=gpu:4", "srun vllm serve", True),
+        ("--gres=gpu:a100:4", "vllm serve", True),
+        ("--gpus-per-node 4", "apptainer exec x.sif vllm serve", True),
+        ("--gres=gpu:8", "vllm serve", False),
+        ("--gres=gpu:4\n#SBATCH --nodes=2", "srun vllm serve", False),
+        ("--gres=lscratch:4", "vllm serve", False),
+        ("--gres=gpu:4", "srun --gpus 8 vllm serve", False),
+        ("--gres=gpu:4", "docker run --gpus all vllm/vllm-openai:v0.24.0 --model", False),
+    ],
+)
+def test_the_gpus_of_a_slurm_job(job: str, command: str, is_error: bool) -> None:  # noqa: FBT001 - a column
+    """A launch on one host has the GPUs of its job, and the message names the directive."""
+    text = f"#!/bin/bash\n#SBATCH {job}\n{command} Qwen/Qwen3-8B --tensor-parallel-size 8\n"
+    issues = checking.lint_text(text, name="job.sh").issues
+    messages = [issue.message for issue in issues if issue.rule == "meaning.more-gpus-than-given"]
+
+    assert [job.partition("\n")[0] in message for message in messages] == [True] * is_error

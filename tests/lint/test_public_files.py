@@ -415,6 +415,11 @@ def test_a_comment_is_never_changed(text: str) -> None:
             "services: {a: {network_mode: host, image: vllm/vllm-openai:v0.11.0, command: --model m}}\n",
             "warning",
         ),
+        (
+            "compose.yaml",
+            "services: {a: {image: vllm/vllm-openai:v0.11.0, command: --model m}, b: {network_mode: host, image: c}}\n",
+            "info",
+        ),
         ("pod.yaml", _POD, "info"),
         ("pod.yaml", _POD.replace("spec:", "spec:\n      hostNetwork: true"), "warning"),
         ("Dockerfile", 'FROM vllm/vllm-openai:v0.11.0\nCMD ["--model", "m"]\n', "info"),

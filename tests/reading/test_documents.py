@@ -1851,7 +1851,8 @@ def test_options_of_docker_run_are_kept_separate() -> None:
     """They precede the image; the words before vLLM's own include all of them."""
     (found,) = documents.read("sudo docker run --rm -e A=1 vllm/vllm-openai --model m\n", "a.sh").starts
 
-    assert [word.value for word in found.container] == ["--rm", "-e", "A=1"]
+    assert found.container is not None
+    assert [word.value for word in found.container.words] == ["--rm", "-e", "A=1"]
     assert [word.value for word in found.prefix] == ["sudo", "docker", "run", "--rm", "-e", "A=1", "vllm/vllm-openai"]
 
 
@@ -1900,7 +1901,7 @@ def written(page: LaunchFile, text: str) -> str:
         add("within", *(f"{each.language} {cut(each)}" for each in one.within))
         for span in one.keys.values():
             add("key", text[slice(*span)].replace("\n", "⏎") + "‖")
-        add("container", *map(cut, one.container))
+        add("container", *map(cut, one.container.words if one.container is not None else ()))
         for word in (*one.prefix, *one.words):
             at = word.at and "".join(text[place] for place in word.at)
             if at != (word.value or None):
@@ -3907,6 +3908,15 @@ def test_options_in_a_script_argument_count_if_a_shell_reads_it(program: str, co
         ("docker run -e A vllm/vllm-openai m", "m", {"A": None}, "vllm/vllm-openai"),
         ("A=1 docker run -e A=2 vllm/vllm-openai m", "m", {"A": "2"}, "vllm/vllm-openai"),
         ("A=1 docker run vllm/vllm-openai m", "m", {}, "vllm/vllm-openai"),
+        *(
+            ("apptainer run --env A=1,B=2 --env=C=3 x.sif vllm serve m", "m", {"A": "1", "B": "2", "C": "3"}, "x.sif"),
+            (
+                "kubectl run p --env A=1 --env=B=2 --image=x/vllm-openai -- m",
+                "m",
+                {"A": "1", "B": "2"},
+                "x/vllm-openai",
+            ),
+        ),
         *(
             ("docker exec -e A=1 c sh -c 'vllm serve m'", "m", {"A": "1"}, None),
             ("A=1 docker exec c ls", None, {}, None),

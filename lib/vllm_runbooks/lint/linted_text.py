@@ -39,7 +39,7 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.words import config_words
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.documents import images, placeholders, pod_groups
+from vllm_runbooks.reading.documents import images, placeholders, pods
 from vllm_runbooks.reading.documents.starts import Gpus, LooseOption, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.troubles import Spans
@@ -462,8 +462,9 @@ class LintedText:
             device_count=launch.gpus.count if launch.gpus else None,
             group_count=launch.group.count if launch.group else None,
             has_more_hosts=launch.group is not None or self._has_more_hosts(launch),
-            devices_origin=self._origin(launch.gpus) if launch.gpus else "",
+            devices_origin=self._origin(launch.group or launch.gpus),
             environment={name: setting.value.value for name, setting in launch.environment.items()},
+            has_more_variables=launch.has_more_variables,
             entry=launch.entry,
             is_elided=launch.is_elided or any(role.option == "--config" for role in parsed.roles),
             unknown=frozenset(
@@ -483,15 +484,15 @@ class LintedText:
             return self._joins_hosts
         begin = self.text.rfind("```", max(launch.start - _MAX_BLOCK, 0), launch.start) + 1 or launch.start
         end = self.text.find("```", launch.end, launch.end + _MAX_BLOCK)
-        return pod_groups.SEVERAL_HOSTS.search(self.text, begin, launch.end if end < 0 else end) is not None
+        return pods.SEVERAL_HOSTS.search(self.text, begin, launch.end if end < 0 else end) is not None
 
     @cached_property
     def _joins_hosts(self) -> bool:
-        return pod_groups.SEVERAL_HOSTS.search(self.text) is not None
+        return pods.SEVERAL_HOSTS.search(self.text) is not None
 
-    def _origin(self, gpus: Gpus) -> str:
+    def _origin(self, gpus: Gpus | None) -> str:
         """Text that sets the GPUs of a launch; empty for a bare number, unclear without context."""
-        text = " ".join(self.text[gpus.start : gpus.end].split())
+        text = " ".join(self.text[gpus.start : gpus.end].split()) if gpus is not None else ""
         return text if any(sign.isalpha() for sign in text) else ""
 
     def _placed(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> Hit:
@@ -512,9 +513,15 @@ class LintedText:
             edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
         where = self._where(launch, index, broken) if index is not None else ""
         says = {**broken.says, "vllm": self.data(launch).checked}
-        is_behind = broken.rule == _OPEN_PORT and launch.kind in _NETWORKS and not _HOST_NETWORK.search(self.text)
+        is_behind = broken.rule == _OPEN_PORT and launch.kind in _NETWORKS and not self._is_on_host(launch)
         is_call = launch.entry in CALLS
         return Hit(broken.rule, from_, to, says, edits, where=where, is_call=is_call, is_information=is_behind)
+
+    def _is_on_host(self, launch: WrittenLaunch) -> bool:
+        """Whether the launch uses the network of its host."""
+        if launch.kind == "compose" and launch.container is not None:
+            return launch.container.network == "host"
+        return _HOST_NETWORK.search(self.text) is not None
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""

@@ -67,6 +67,8 @@ class LaunchFacts:
     """Text that sets the visible GPUs, such as a variable with its value."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
     """Variables; None for an unknown value."""
+    has_more_variables: bool = False
+    """Whether a file or a record of the cluster may set more."""
     entry: str = "serve"
     has_own_network: bool = False
     """Whether its ports are not the host's: in a container, or on another host."""
@@ -260,7 +262,8 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     if command.has_more_hosts and "nnodes" not in command.flags:
         group = command.group_count
         if group is not None and needed > group:
-            yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=group)
+            says = {"needed": needed, "given": group, "origin": command.devices_origin}
+            yield _broken("meaning.more-gpus-than-given", *dests, **says)
         return
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
         origin = {"origin": command.devices_origin} if command.visible is not None and command.devices_origin else {}
@@ -613,6 +616,7 @@ def _open_port(command: LaunchFacts) -> Iterator[BrokenRule]:
     if host is None and command.support.facts.get("listens_everywhere") is not True:
         return
     is_keyed = "api_key" in command.flags or "VLLM_API_KEY" in command.environment
+    is_keyed = is_keyed or command.has_more_variables
     asks_certificate = command.flags.get("ssl_cert_reqs", 0) != 0
     if (host is None or host in _EVERYWHERE) and not is_keyed and not asks_certificate:
         port = command.flags.get("port", command.defaults.get("port"))

@@ -29,10 +29,6 @@ from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _MAX_SCRIPT = 1 << 20
-_PUBLISHED = re.compile(
-    r"(?:(?P<address>[\d.]{1,15}|\[[\da-fA-F:]{1,39}\]):)?(?P<outside>\d{1,5}):(?P<inside>\d{1,5})(?:/tcp)?", re.ASCII
-)
-"""Argument of `docker run -p`, as in 127.0.0.1:9000:8000, without ranges."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
 _ELSEWHERE = re.compile(r"^\s*(?:source|\.|module|conda|cd)\s|\bPATH=|\bactivate\b|/vllm\s", re.MULTILINE)
 """Commands after which a script may use a `vllm` other than the path's."""
@@ -162,7 +158,7 @@ class ServedLaunch:
 
     @property
     def is_container(self) -> bool:
-        return self.found.image is not None or bool(self.found.container)
+        return self.found.image is not None
 
     @cached_property
     def model(self) -> str | None:
@@ -191,7 +187,10 @@ class ServedLaunch:
         port = self.value("port")
         port = port if isinstance(port, int) else 8000
         if self.is_container:
-            host, port = _published([word.value or "" for word in self.found.container], port)
+            published = self.found.container.ports if self.found.container is not None else ()
+            lead = next((one for one in published if one.is_tcp and one.inside == port and one.host is not None), None)
+            host = lead.address.strip("[]") if lead is not None else None
+            port = lead.host if lead is not None and lead.host is not None else port
         uds = self.flags.get("uds")
         key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
         keys = [key] if isinstance(key, str) else key or ()
@@ -247,23 +246,6 @@ class ServedLaunch:
             environment[match[1]] = match[2]
             del words[0]
         return words, environment
-
-
-def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
-    """Address and port of this host that lead to a container's port."""
-    words = iter(options)
-    for word in words:
-        name, separator, value = word.partition("=")
-        if name in ("-p", "--publish"):
-            value = value if separator else next(words, "")
-        elif word.startswith("-p"):
-            value = word[2:]
-        else:
-            continue
-        match = _PUBLISHED.fullmatch(value)
-        if match is not None and int(match["inside"]) == port:
-            return (match["address"] or "").strip("[]") or None, int(match["outside"])
-    return None, port
 
 
 def subject(

@@ -352,7 +352,7 @@ class _LaunchEditor:
             return [Replacement(line, line, f'ENV {name}="{quoted}"\n')]
         if self.launch.kind in {"compose", "kubernetes"} and self.launch.keys:
             return [self._new_in_manifest(name, value)]
-        if self.launch.kind == "docker" and self.launch.image is not None and self.launch.container:
+        if self.launch.kind == "docker" and self.launch.image is not None and self.launch.container is not None:
             return [self._new_option(name, value)]
         if self.launch.language == "shell":
             return [self._new_in_shell(name, value)]

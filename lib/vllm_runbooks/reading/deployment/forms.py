@@ -102,7 +102,7 @@ def left_out(launch: WrittenLaunch, to: str) -> tuple[str, ...]:
 
 
 def _lost_options(launch: WrittenLaunch) -> Iterator[str]:
-    words = [word.value or word.raw for word in launch.container]
+    words = [word.value or word.raw for word in (launch.container.words if launch.container is not None else ())]
     for at, word in enumerate(words):
         if not word.startswith("-") or word.partition("=")[0] in _WRITTEN_OPTIONS:
             continue

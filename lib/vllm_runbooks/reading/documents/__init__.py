@@ -25,6 +25,7 @@ from vllm_runbooks.reading.documents import (
     container_files,
     formats,
     glued,
+    gpus,
     magics,
     manifests,
     pages,
@@ -35,8 +36,8 @@ from vllm_runbooks.reading.documents import (
     recipe_files,
     templates,
     unit_files,
-    yaml_places,
 )
+from vllm_runbooks.reading.documents.pods import PodService
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -85,8 +86,8 @@ class LaunchFile:
     loose: tuple[LooseOption, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     images: tuple[Word, ...] = ()
-    manifests: tuple[yaml_places.Node, ...] = ()
-    """Roots of the YAML documents with launches, and of the Services next to them."""
+    services: tuple[PodService, ...] = ()
+    """Services of Kubernetes in the documents with launches, and next to them."""
 
     def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
         """Convert edits of the contents to edits of the file; notebook cells stay valid JSON."""
@@ -207,7 +208,7 @@ def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
         tuple(sorted(reading.loose, key=_PLACE)),
         _once(reading.troubles, attrgetter("start", "end", "kind")),
         tuple(reading.images),
-        tuple(reading.manifests),
+        tuple(reading.services),
     )
 
 
@@ -233,7 +234,7 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
     elif kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
-        _read_shell(source, around, reading)
+        _read_shell(source, replace(around, job=gpus.of_job(source)), reading)
     elif kind in readers:
         readers[kind](source, around, reading)
         if kind == "dockerfile":

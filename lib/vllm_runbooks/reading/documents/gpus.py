@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents.starts import Gpus, Setting
 
 _NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -13,6 +14,10 @@ _NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVIC
 _GIVING = ("NVIDIA_VISIBLE_DEVICES",)
 """Variable that assigns GPUs to a container whose command does not."""
 VARIABLES = (*_NARROWING, *_GIVING)
+_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(--?[a-zA-Z-]{1,30})[= \t][ \t]*([\w:.,-]{1,80})", re.MULTILINE | re.ASCII)
+_OF_JOB = ("--gres", "--gpus-per-node", "--gpus", "-G")
+OF_STEP = frozenset((*_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group"))
+"""Options of `srun` that give a part of a job other GPUs."""
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 
 
@@ -62,3 +67,17 @@ def of_option(value: str, start: int, end: int) -> Gpus | None:
         return Gpus(None, int(match[1]), start, end)
     is_all = not {"all", "count=all", "count=-1"}.isdisjoint(text.split(","))
     return Gpus(None, None, start, end) if is_all else None
+
+
+def of_job(script: Excerpt) -> Gpus | None:
+    """GPUs of a Slurm job on one host, by the directives of its script; None if unknown."""
+    directives = {match[1]: match for match in _DIRECTIVE.finditer(script.text)}
+    given = [directives[name] for name in _OF_JOB if name in directives]
+    is_one = all(directives[name][2] == "1" for name in ("--nodes", "-N") if name in directives)
+    if len(given) != 1 or not is_one or "hetjob" in script.text:
+        return None
+    kind, _, count = given[0][2].rpartition(":")
+    is_of_gpus = given[0][1] != "--gres" or kind.partition(":")[0] == "gpu"
+    if not is_of_gpus or not _NUMBER.fullmatch(count):
+        return None
+    return Gpus(None, int(count), script.at[given[0].start(1)], script.at[given[0].end(2)])

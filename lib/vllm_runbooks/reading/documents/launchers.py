@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from vllm_runbooks.reading.documents import gpus, images
-from vllm_runbooks.reading.documents.placed_words import cut, of_pair, setting_of
-from vllm_runbooks.reading.documents.starts import Gpus, Setting
+from vllm_runbooks.reading.documents.placed_words import cut, setting_of
+from vllm_runbooks.reading.documents.starts import ContainerOptions, PublishedPort, Setting
 from vllm_runbooks.reading.shell import Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
 _RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
-_LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
 _COMPOSERS = {"docker-compose", "podman-compose"}
 _SANDBOXES = {"apptainer", "singularity"}
 _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
 _MAX_AHEAD = 60  # words after an unknown one that are searched for the image
 _SHORT_BOOLEAN = "PTditq"
+_MOUNT_OPTIONS = frozenset(("-v", "--volume", "--mount", "--tmpfs"))
 
 
 class ContainerLauncher(NamedTuple):
@@ -67,30 +67,28 @@ def _of_composer(values: Sequence[str], index: int, at: int) -> ContainerLaunche
     return ContainerLauncher(index, at + 1, "compose" if values[at : at + 1] in (["run"], ["exec"]) else "none")
 
 
-@dataclass
-class Options:
-    """The options of `docker run`, read."""
-
-    settings: list[Setting] = field(default_factory=list)
-    image: Word | None = None
-    entrypoint: Word | None = None
-    gpus: Gpus | None = None
-    ports: list[str | None] = field(default_factory=list)
-    """Published ports as written; None if it is unknown where."""
-    network: str | None = None
-    rest: tuple[Word, ...] = ()
-    size: int = 0
-    is_run: bool = False
-    """Whether the remaining words are arguments of the image's entry point, rather than a
-    replacement."""
+_MAPPING = re.compile(
+    r"(?:(\[[\da-fA-F:.]{2,45}\]|::1|[\d.]{7,15}):)?(?:(\d{0,5})(?:-\d{1,5})?:)?(\d{1,5})(-\d{1,5})?(?:/(\w{1,5}))?",
+    re.ASCII,
+)
+"""`[[ADDRESS:]HOST:]CONTAINER[/PROTOCOL]` of one port or a range."""
 
 
-def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
+def published(value: str | None, start: int, end: int) -> PublishedPort:
+    """A port mapping as docker writes it."""
+    match = _MAPPING.fullmatch(value or "")
+    if match is None:
+        return PublishedPort("", None, None, True, start, end)
+    host, inside = int(match[2]) if match[2] else None, None if match[4] else int(match[3])
+    return PublishedPort(match[1] or "", host, inside, match[5] in {None, "tcp"}, start, end)
+
+
+def container_options(words: Sequence[Word], *, is_all: bool = False) -> ContainerOptions:
     """Read the options before the image.
 
     With `is_all`, those anywhere, as a script passes them on.
     """
-    options = Options()
+    options = ContainerOptions()
     index = 0
     while index < len(words):
         word = words[index]
@@ -98,6 +96,7 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
         if not value.startswith("-") or value == "-":
             if not is_all and not (word.value is None and _is_of_options(words, index)):
                 break
+            options.is_complete = False
             index += 1
             continue
         if value == "--":
@@ -105,6 +104,7 @@ def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options
             break
         name, argument, index = _option(words, index)
         _take(options, name, argument, word)
+    options.words = tuple(words[:index])
     if index < len(words) and not is_all:
         options.image = words[index]
         options.rest = tuple(words[index + 1 :])
@@ -145,18 +145,6 @@ def _is_image(word: Word) -> bool:
     return "vllm" in word.value and word.value != "vllm" and bool(images.parse(word.value).name)
 
 
-def named_options(words: Sequence[Word]) -> Iterator[tuple[str, Word | None]]:
-    """Options before the image, each with its argument; an empty name is a word that may be any options."""
-    index = 0
-    while index < len(words):
-        if (words[index].value or "").startswith("-"):
-            name, argument, index = _option(words, index)
-            yield name, argument
-        else:
-            yield "", words[index]
-            index += 1
-
-
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
     word = words[index]
     value = _shown(word)
@@ -176,31 +164,28 @@ def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
     return name, words[index + 1], index + 2
 
 
-def _take(options: Options, name: str, argument: Word | None, word: Word) -> None:
+def _take(options: ContainerOptions, name: str, argument: Word | None, word: Word) -> None:
+    options.names.add(name)
+    options.is_complete &= word.value is not None
     if name == "--publish-all" or (name[1:2] != "-" and "P" in name):
-        options.ports.append(None)
+        options.ports.append(published(None, word.start, word.end))
     if argument is None:
         return
     value = argument.value
-    if name in {"-e", "--env"} and value is not None:
-        setting = setting_of(argument, "option")
-        if setting is not None:
-            options.settings.append(replace(setting, start=word.start))
-        elif re.fullmatch(r"[A-Za-z_]\w*", value):
-            handed = Word(None, argument.start, argument.end, argument.raw, "handed on")
-            options.settings.append(Setting(value, handed, word.start, argument.end, "option"))
-    elif name in {"-e", "--env"}:
-        match = re.match(r"[\"']?([A-Za-z_]\w{0,200})=", argument.raw)
-        if match:
-            options.settings.append(Setting(match[1], argument, word.start, argument.end, "option"))
+    if name in {"-e", "--env"}:
+        options.settings += _setting(argument, word)
     elif name == "--entrypoint":
         options.entrypoint = argument
     elif name in {"--gpus", "--device"} and value is not None:
         options.gpus = gpus.of_option(value, word.start, argument.end) or options.gpus
     elif name in {"-p", "--publish"}:
-        options.ports.append(value)
+        options.ports.append(published(value, argument.start, argument.end))
     elif name in {"--net", "--network"}:
-        options.network = value
+        options.network = value or "?"
+    elif name == "--ipc":
+        options.ipc = value or "?"
+    elif name in _MOUNT_OPTIONS:
+        options.mounts.append(value or "")
     elif name == "--secret" and value is not None:
         parts = dict(part.partition("=")[::2] for part in value.split(",")[1:])
         if parts.get("type") == "env":  # of podman; the value is in its store
@@ -209,42 +194,66 @@ def _take(options: Options, name: str, argument: Word | None, word: Word) -> Non
             options.settings.append(Setting(target, hidden, word.start, argument.end, "option"))
 
 
-def are_local(ports: Sequence[str | None], network: str | None) -> bool:
-    """Whether ports as docker writes them are published, all at an address that their host alone reaches."""
-    return bool(ports) and network != "host" and all(port is not None and _LOOPBACK.match(port) for port in ports)
+def _setting(argument: Word, word: Word) -> Iterator[Setting]:
+    """The variable of an option `--env`; a name alone hands on the shell's own value."""
+    value = argument.value
+    setting = setting_of(argument, "option")
+    if setting is not None:
+        yield replace(setting, start=word.start)
+    elif value is not None and re.fullmatch(r"[A-Za-z_]\w*", value):
+        handed = Word(None, argument.start, argument.end, argument.raw, "handed on")
+        yield Setting(value, handed, word.start, argument.end, "option")
+    elif value is None and (match := re.match(r"[\"']?([A-Za-z_]\w{0,200})=", argument.raw)):
+        yield Setting(match[1], argument, word.start, argument.end, "option")
 
 
-def is_node(options: Options) -> bool:
+def is_node(options: ContainerOptions) -> bool:
     """Whether a container is there to join a cluster, or is left to be used from within."""
     return any("ray start" in (word.value or word.raw) or "RAY" in word.raw for word in options.rest)
 
 
-def pod(words: Sequence[Word]) -> Options:
+def pod(words: Sequence[Word]) -> ContainerOptions:
     """Read the words after `kubectl run` or `kubectl exec`."""
-    result = Options(is_run=True)
+    result = ContainerOptions(is_run=True)
     for index, word in enumerate(words):
-        value = word.value or ""
-        if value == "--":
+        if word.value == "--":
             result.rest = tuple(words[index + 1 :])
             break
-        if value.startswith("--image="):
-            result.image = cut(word, len("--image="))
-        elif value == "--image" and index + 1 < len(words):
-            result.image = words[index + 1]
-        elif value.startswith("--env=") and "=" in value[6:]:
-            pair = cut(word, len("--env="))
-            result.settings.append(of_pair(pair, (pair.value or "").index("=") + 1, "option"))
-        elif value == "--command":
+        name, argument, _ = _option(words, index)
+        if name == "--image":
+            result.image = argument
+        elif name == "--env" and argument is not None:
+            result.settings += _setting(argument, word)
+        elif name == "--command":
             result.is_run = False
     return result
 
 
-def sandbox(words: Sequence[Word], begin: int) -> Options:
+def sandbox(words: Sequence[Word], begin: int) -> ContainerOptions:
     """Read the words of `apptainer run [options] IMAGE [arguments]` from an index.
 
     Its size counts all words.
     """
     values = [word.value or "" for word in words]
     at = next((index for index in range(begin, len(words)) if _SANDBOX_IMAGE.match(values[index])), None)
+    if at is None:
+        return ContainerOptions(size=begin)
     verb = next((value for value in values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")
-    return Options(size=begin) if at is None else Options(image=words[at], size=at + 1, is_run=verb == "run")
+    result = ContainerOptions(image=words[at], size=at + 1, is_run=verb == "run")
+    for index in range(begin, at):
+        name, argument, _ = _option(words, index)
+        if name == "--env" and argument is not None:
+            result.settings += [setting for pair in _split(argument) for setting in _setting(pair, words[index])]
+    return result
+
+
+def _split(word: Word) -> list[Word]:
+    """The parts of a word between commas, unless it is partly unknown."""
+    if word.value is None or word.at is None:
+        return [word]
+    at = word.at
+    parts = (match.span() for match in re.finditer(r"[^,]+", word.value))
+    return [
+        Word(word.value[begin:end], at[begin], at[end - 1] + 1, word.value[begin:end], "", at[begin:end])
+        for begin, end in parts
+    ]

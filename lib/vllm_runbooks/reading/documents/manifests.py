@@ -13,14 +13,22 @@ from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
     placed_words,
-    pod_groups,
+    pods,
     programs,
     unit_files,
     yaml_places,
 )
 from vllm_runbooks.reading.documents.launch_forms import plain_word
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
+from vllm_runbooks.reading.documents.starts import (
+    Around,
+    ContainerOptions,
+    DocumentReading,
+    Gpus,
+    PublishedPort,
+    Setting,
+    Within,
+)
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
@@ -70,6 +78,8 @@ _INTEREST = re.compile(
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _SERVICE = re.compile(r"^[\"']?kind[\"']?:[ \t]*[\"']?Service\b", re.MULTILINE)
 _MAX_SERVICES = 20
+_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,9})?)(us|ms|h|m|s)", re.ASCII)
+_SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001, "us": 0.000001}
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
 
 
@@ -99,11 +109,13 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str
             _read_parts(document, around, reading)
             continue
         if root is not None:
-            reading.manifests.append(root)
-            _Manifest(root, around, reading, file).read()
+            manifest = _Manifest(root, around, reading, file)
+            if not around.within:
+                manifest.read_pods()
+            manifest.read()
     for document in services if reading.starts else ():
         with suppress(YamlError):
-            reading.manifests += yaml_places.roots(document)
+            reading.services += filter(None, map(pods.service_of, yaml_places.roots(document)))
 
 
 def _read_parts(document: Excerpt, around: Around, reading: DocumentReading) -> None:
@@ -133,7 +145,16 @@ class _Manifest:
         self.is_applied = yaml_places.at(root, "apiVersion") is not None and yaml_places.at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
-        self.groups = pod_groups.gpus_of_groups(root)
+        self.groups = pods.gpus_of_groups(root)
+        self.containers: Mapping[int, pods.PodContainer] = {}
+
+    def read_pods(self) -> None:
+        """Read the pods and the Service of a whole document of the file."""
+        self.containers = pods.containers_of(self.root, is_template=self._is_template(self.root))
+        self.reading.services += filter(None, [pods.service_of(self.root)])
+
+    def _is_template(self, node: Node) -> bool:
+        return any(mark in self.reading.file[node.start : node.end] for mark in ("{{", "{%"))
 
     def read(self) -> None:
         root = self.root
@@ -178,7 +199,7 @@ class _Manifest:
             or (not is_compose and ("entrypoint" in values or "environment" in values))
             or ("args" not in values and "image" in values and _is_of_arguments(values.get("command")))
         ):
-            self._service(path[-1] if path else "", values, node)
+            self._service(path[-1] if path else "", values, node, is_service=is_service)
         else:
             self._container(values, node)
 
@@ -217,6 +238,7 @@ class _Manifest:
             gpus=_of_form(match.at(form.gpus)) if form.gpus else None,
             language="yaml",
             keys=_keys(node),
+            pod=self.containers.get(id(node)),
             builder=match.name,
         )
         for parts in (form.args, form.env, form.settings, form.known_settings):
@@ -326,10 +348,11 @@ class _Manifest:
                     return placed_words.cut(word, len("docker:")) if is_docker else word
         return None
 
-    def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
+    def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping, *, is_service: bool) -> None:
         text = values.get("command") or values.get("entrypoint")
         environment = self._environment(values.get("environment") or values.get("env"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
+        options = self._options(name, values, node)
         around = replace(
             self.around,
             kind="compose",
@@ -337,7 +360,8 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_reserved(node, values),
-            is_local=_is_local(values),
+            container=options if is_service else None,
+            is_local=options.is_local,
             language="compose" if isinstance(text, Scalar) else "yaml",
             within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
             keys=_keys(node),
@@ -347,6 +371,48 @@ class _Manifest:
         # An empty list or text removes the image's entry point; a missing key keeps it.
         is_own = not entry and not _is_emptied(values.get("entrypoint"))
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
+
+    def _options(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> ContainerOptions:
+        """A service as the options of a container."""
+        names = {f"--{key.replace('_', '-')}" for key in values}
+        devices = yaml_places.at(values.get("deploy"), "resources", "reservations")
+        if any(yaml_places.at(devices, key) is not None for key in ("devices", "generic_resources")):
+            names.add("--gpus")
+        ipc, network = (
+            value.value if isinstance(value, Scalar) else "?" if value is not None else ""
+            for value in (values.get("ipc"), values.get("network_mode"))
+        )
+        ports = values.get("ports") or values.get("published_ports")  # the second of Ansible
+        health = values.get("healthcheck")
+        return ContainerOptions(
+            names=names,
+            is_complete="extends" not in values and not self._is_template(node),
+            mounts=[text for key in ("volumes", "tmpfs") for text in pods.text_of(values.get(key))],
+            ports=[_port(port) for port in yaml_places.items(ports)],
+            network=network,
+            ipc=ipc,
+            health=self._health(name, values, health) if isinstance(health, yaml_places.Mapping) else None,
+        )
+
+    def _health(self, name: str, values: Mapping[str, Node], check: yaml_places.Mapping) -> pods.Probe:
+        """The health check of a service, with its time if something acts on it."""
+        test, retries = check.get("test"), check.get("retries")
+        others = yaml_places.at(self.root, "services")
+        waits = [
+            yaml_places.at(other, "depends_on", name, "condition")
+            for _, other in (others.items() if isinstance(others, yaml_places.Mapping) else ())
+        ]
+        is_awaited = any(isinstance(wait, Scalar) and wait.value == "service_healthy" for wait in waits)
+        is_awaited = is_awaited or any("autoheal" in text for text in pods.text_of(values.get("labels")))
+        count, interval = pods.number(retries, 3), _seconds(check.get("interval"), 30)
+        grace, place = _seconds(check.get("start_period"), 0), retries or test or check
+        is_known = is_awaited and not isinstance(test, yaml_places.Mapping) and test is not None
+        allowed = (
+            int(grace + count * interval)
+            if is_known and count is not None and interval is not None and grace is not None
+            else None
+        )
+        return pods.Probe("healthcheck", test, None, allowed, place.start, place.end)
 
     def _container(self, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         environment = self._environment(values.get("env"), is_interpolated=False)
@@ -359,8 +425,9 @@ class _Manifest:
             name=name.value if isinstance(name, Scalar) else "",
             environment=environment,
             image=image,
-            gpus=_limits(values),
-            group=Gpus(None, self.groups[id(node)], node.start, node.end) if id(node) in self.groups else None,
+            gpus=_limits(values.get("resources")),
+            group=Gpus(None, self.groups[id(node)]) if id(node) in self.groups else None,
+            pod=self.containers.get(id(node)),
             language="yaml",
             keys=_keys(node),
         )
@@ -782,29 +849,42 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
     return None
 
 
-def _is_local(values: Mapping[str, Node]) -> bool:
-    network = values.get("network_mode")
-    ports: list[str | None] = []
-    for port in yaml_places.items(values.get("ports") or values.get("published_ports")):  # the second of Ansible
-        address = port.get("host_ip") if isinstance(port, yaml_places.Mapping) else port
-        mark = ":" if address is not port else ""
-        ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)
-    return launchers.are_local(ports, network.value if isinstance(network, Scalar) else None)
+def _port(port: Node) -> PublishedPort:
+    """A published port of a service, in its short or its long form."""
+    if isinstance(port, Scalar):
+        return launchers.published(port.value, port.start, port.end)
+    address, target = yaml_places.at(port, "host_ip"), yaml_places.at(port, "target")
+    protocol, place = yaml_places.at(port, "protocol"), target or port
+    return PublishedPort(
+        address.value if isinstance(address, Scalar) else "",
+        pods.number(yaml_places.at(port, "published")),
+        pods.number(target),
+        protocol is None or pods.text_of(protocol) == ["tcp"],
+        place.start,
+        place.end,
+    )
+
+
+def _seconds(node: Node | None, default: float) -> float | None:
+    """A duration of compose, such as `1m30s`."""
+    if node is None:
+        return default
+    text = node.value if isinstance(node, Scalar) else ""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(amount + unit for amount, unit in parts) != text:
+        return None
+    return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
 
 def _of_form(node: Node | None) -> Gpus | None:
     """The GPUs of a value: a number, a profile with one (`l4:2`), or a container's resources."""
     if isinstance(node, yaml_places.Mapping):
-        return _limits({"resources": node})
+        return _limits(node)
     count = re.fullmatch(r"(?:[\w.-]{1,100}:)?(\d{1,4})", node.value) if isinstance(node, Scalar) else None
     return Gpus(None, int(count[1]), node.start, node.end) if count and node is not None else None
 
 
-def _limits(values: Mapping[str, Node]) -> Gpus | None:
-    for part in ("limits", "requests"):
-        limits = yaml_places.at(values.get("resources"), part)
-        for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:
-            count = _count(value) if key.value.endswith("/gpu") and isinstance(value, Scalar) else None
-            if count is not None:
-                return Gpus(None, count, value.start, value.end)
-    return None
+def _limits(resources: Node | None) -> Gpus | None:
+    limit = pods.gpu_limit(resources)
+    count = _count(limit) if limit is not None else None
+    return Gpus(None, count, limit.start, limit.end) if limit is not None and count is not None else None

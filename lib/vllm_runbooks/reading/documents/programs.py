@@ -12,7 +12,15 @@ from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading import shell
 from vllm_runbooks.reading.documents import engine_programs, gpus, images, launchers, placed_words, placeholders
 from vllm_runbooks.reading.documents.placeholders import filled
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, LooseOption, Setting, Within, WrittenLaunch
+from vllm_runbooks.reading.documents.starts import (
+    Around,
+    ContainerOptions,
+    DocumentReading,
+    LooseOption,
+    Setting,
+    Within,
+    WrittenLaunch,
+)
 from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
@@ -428,14 +436,13 @@ class _Command:
         self._add_node(image, options)
         return True
 
-    def _add_node(self, image: Word, options: launchers.Options) -> None:
+    def _add_node(self, image: Word, options: ContainerOptions) -> None:
         settings = {setting.name: setting for setting in options.settings}
         around = replace(
             self.around, kind="docker", environment=settings, image=image, gpus=options.gpus, name="", keys={},
-            is_local=False,
+            is_local=False, container=options,
         )  # fmt: skip
-        start = _start("node", (), self.words, around, prefix=self.words)
-        self.reading.starts.append(replace(start, container=self.words))
+        self.reading.starts.append(_start("node", (), self.words, around, prefix=self.words))
 
     def _read_container(self, launcher: launchers.ContainerLauncher) -> None:
         if launcher.how == "exec":
@@ -475,7 +482,9 @@ class _Command:
             environment=self._passed(options.settings),
             image=image,
             gpus=options.gpus,
-            is_local=launchers.are_local(options.ports, options.network),
+            job=None,
+            container=options,
+            is_local=options.is_local,
         )
         before = words[: begin + options.size]
         count = len(self.reading.starts)
@@ -488,7 +497,6 @@ class _Command:
                 start=min(words[0].start, start.start),
                 end=max(words[-1].end, start.end),
                 prefix=(*before, *(word for word in start.prefix if word not in before)),
-                container=words[begin : begin + options.size - 1],
                 invocation=self.around.invocation,
             ),
         )
@@ -509,7 +517,10 @@ class _Command:
     def _read_sandbox(self, begin: int) -> None:
         sandbox = launchers.sandbox(self.words, begin)
         image = sandbox.image
-        around = replace(self.around, image=image, depth=self.around.depth + 1)
+        settings = {setting.name: setting for setting in sandbox.settings}
+        self.reading.settings += sandbox.settings
+        environment = {**self.around.environment, **settings}
+        around = replace(self.around, image=image, depth=self.around.depth + 1, environment=environment)
         count = len(self.reading.starts)
         before = self.words[: sandbox.size]
         rest = self.words[len(before) :]
@@ -673,6 +684,8 @@ def _start(
     *,
     prefix: tuple[Word, ...],
 ) -> WrittenLaunch:
+    seen = gpus.seen(around.environment, around.gpus)
+    is_step = any((word.value or word.raw).partition("=")[0] in gpus.OF_STEP for word in prefix)
     return WrittenLaunch(
         kind=around.kind,
         entry=entry,
@@ -683,9 +696,9 @@ def _start(
         environment=around.environment,
         image=around.image,
         release=images.release_of(around.image.value) if around.image is not None else None,
-        gpus=gpus.seen(around.environment, around.gpus),
+        gpus=seen,
         given=around.gpus,
-        group=around.group,
+        group=around.group or (around.job if seen is None and not is_step else None),
         name=around.name,
         language=around.language,
         within=around.within,
@@ -693,6 +706,8 @@ def _start(
         is_certain=around.is_certain,
         is_reconstructed=around.is_reconstructed,
         invocation=around.invocation,
+        container=around.container,
+        pod=around.pod,
         is_local=around.is_local,
         builder=around.builder,
         has_own_options=around.has_own_options,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents.yaml_places import Node
+from vllm_runbooks.reading.documents.pods import PodContainer, PodService, Probe
 from vllm_runbooks.reading.shell import Invocation, Trouble, Word
 
 
@@ -66,6 +67,74 @@ class Gpus:
     end: int = 0
 
 
+class PublishedPort(NamedTuple):
+    """A port mapping of a container."""
+
+    address: str
+    """Address of the host, as written; empty for all."""
+    host: int | None
+    """None for any."""
+    inside: int | None
+    """Port of the container; None if unknown or one of several."""
+    is_tcp: bool
+    start: int
+    end: int
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this host reaches it."""
+        return _LOOPBACK.fullmatch(self.address) is not None
+
+
+_LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|\[?::1\]?", re.ASCII)
+_GIVE_GPUS = frozenset((
+    "--gpus", "--device", "--devices", "--runtime", "--privileged", "--pod", "--cdi-spec-dir", "--device-cgroup-rules",
+))  # fmt: skip
+_GIVE_MEMORY = frozenset(("--shm-size", "--pod"))
+
+
+@dataclass
+class ContainerOptions:
+    """The options of `docker run`; those of a Podman unit and of a compose service in the same form."""
+
+    words: tuple[Word, ...] = ()
+    names: set[str] = field(default_factory=set)
+    is_complete: bool = True
+    """False if an unknown word may be further options."""
+    settings: list[Setting] = field(default_factory=list)
+    image: Word | None = None
+    entrypoint: Word | None = None
+    gpus: Gpus | None = None
+    mounts: list[str] = field(default_factory=list)
+    ports: list[PublishedPort] = field(default_factory=list)
+    network: str = ""
+    ipc: str = ""
+    health: Probe | None = None
+    """The health check of a compose service."""
+    rest: tuple[Word, ...] = ()
+    size: int = 0
+    is_run: bool = False
+    """Whether the remaining words are arguments of the image's entry point, rather than a
+    replacement."""
+
+    @property
+    def has_gpus(self) -> bool | None:
+        """Whether an option gives it GPUs; None if unknown."""
+        return not self.names.isdisjoint(_GIVE_GPUS) or (False if self.is_complete else None)
+
+    @property
+    def shares_memory(self) -> bool | None:
+        """Whether it has more shared memory than by default; None if unknown."""
+        is_mounted = any("/dev/shm" in mount for mount in self.mounts)  # noqa: S108 - compared, not opened
+        is_shared = is_mounted or self.ipc not in {"", "private"} or not self.names.isdisjoint(_GIVE_MEMORY)
+        return is_shared or (False if self.is_complete else None)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its ports are published, all at an address that their host alone reaches."""
+        return bool(self.ports) and self.network != "host" and all(port.is_local for port in self.ports)
+
+
 @dataclass(frozen=True)
 class WrittenLaunch:
     """A launch of vLLM."""
@@ -93,7 +162,7 @@ class WrittenLaunch:
     """GPUs of its container: the launch counts them from 0, and sees fewer if a variable restricts
     them."""
     group: Gpus | None = None
-    """GPUs of all pods that serve together, if the launch is in one of several."""
+    """GPUs of all pods that serve together, if the launch is in one of several, or of its Slurm job on one host."""
     name: str = ""
     keywords: tuple[Keyword, ...] = ()
     language: str = "shell"
@@ -111,13 +180,20 @@ class WrittenLaunch:
     """Whether `...` replaces arguments in the text."""
     invocation: Invocation | None = None
     """Shell invocation, if any: background, waiting, loop."""
-    container: Sequence[Word] = ()
-    """Options of `docker run`; those of a Podman unit in the same form."""
+    container: ContainerOptions | None = None
+    pod: PodContainer | None = None
+    """Container of a pod that it runs in."""
     is_local: bool = False
     builder: str = ""
     """Chart, operator or server that builds the launch and has its own vLLM; empty for vLLM's own command."""
     has_own_options: bool = False
     """Whether the builder reads options of its own among those of vLLM."""
+
+    @property
+    def has_more_variables(self) -> bool:
+        """Whether a file or a record of the cluster sets variables of its container."""
+        names = self.container.names if self.container is not None else frozenset()
+        return "--env-file" in names or "envFrom" in self.keys
 
 
 @dataclass(frozen=True)
@@ -143,8 +219,7 @@ class DocumentReading:
     images: list[Word] = field(default_factory=list)
     code: list[tuple[Excerpt, Around]] = field(default_factory=list)
     """Python code of a command (`python -c …`), to be read separately."""
-    manifests: list[Node] = field(default_factory=list)
-    """Roots of the YAML documents."""
+    services: list[PodService] = field(default_factory=list)
     file: str = ""
     """The text of the file, as far as it is read."""
 
@@ -154,7 +229,7 @@ class DocumentReading:
 
     def add(self, other: DocumentReading) -> None:
         """Add the reading of a part of the file."""
-        for name in ("starts", "settings", "loose", "troubles", "images", "code", "manifests"):
+        for name in ("starts", "settings", "loose", "troubles", "images", "code", "services"):
             getattr(self, name).extend(getattr(other, name))
 
 
@@ -168,6 +243,10 @@ class Around:
     image: Word | None = None
     gpus: Gpus | None = None
     group: Gpus | None = None
+    job: Gpus | None = None
+    """GPUs of the Slurm job around it."""
+    container: ContainerOptions | None = None
+    pod: PodContainer | None = None
     language: str = "shell"
     within: tuple[Within, ...] = ()
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)

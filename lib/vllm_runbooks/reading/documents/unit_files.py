@@ -121,11 +121,10 @@ def _read_container(
         environment={**around.environment, **{setting.name: setting for setting in read.settings}},
         image=image,
         gpus=read.gpus,
-        is_local=launchers.are_local(read.ports, read.network),
+        is_local=read.is_local,
+        container=read,
     )
-    count = len(reading.starts)
     programs.run_image(words.get("Entrypoint"), words.get("Exec", ()), image, around, reading)
-    reading.change_starts(count, lambda launch: replace(launch, container=tuple(options)))
 
 
 def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:

@@ -78,7 +78,7 @@ class Scalar:
     @property
     def has_template(self) -> bool:
         """Whether a template's expression (`{{ … }}`) is in it, so that the value is unknown."""
-        return _OPEN in self.text.text
+        return has_expression(self.text.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,11 @@ class Mapping:
 
 
 Node = Scalar | Sequence | Mapping
+
+
+def has_expression(text: str) -> bool:
+    """Whether a template's expression is in the text of a scalar or key."""
+    return _OPEN in text
 
 
 def documents(source: Excerpt) -> Iterator[Excerpt]:
