@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import placed_words, programs
-from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters
+from vllm_runbooks.reading.documents.placed_words import Characters
+from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 

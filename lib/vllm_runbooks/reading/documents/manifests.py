@@ -13,13 +13,15 @@ from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
     placed_words,
+    placeholders,
     pods,
     programs,
     unit_files,
     yaml_places,
 )
 from vllm_runbooks.reading.documents.launch_forms import plain_word
-from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
+from vllm_runbooks.reading.documents.placed_words import Characters, word_of_characters
+from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import (
     Around,
     ContainerOptions,
@@ -34,8 +36,7 @@ from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.word_lists import word_list
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
-_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][^{}$\n]{0,200}\}", re.ASCII)
-"""`${NAME}` in a manifest for Kubernetes, which reads $(NAME): envsubst, Akamas and others fill it in."""
+_LATER = re.compile(f"{placeholders.EXPRESSION.pattern}|{placeholders.VARIABLE.pattern}", re.ASCII)
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
 _PAIR = re.compile(
     r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
@@ -642,7 +643,7 @@ def _without_templates(text: Excerpt) -> Characters:
     """The characters of a text with one that is unknown for each expression of a template."""
     characters: Characters = []
     done = 0
-    for match in re.finditer(rf"{yaml_places.EXPRESSION.pattern}|{_PLACEHOLDER.pattern}", text.text):
+    for match in _LATER.finditer(text.text):
         characters += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
         characters.append((UNKNOWN, text.at[match.start()]))
         done = match.end()
@@ -651,7 +652,7 @@ def _without_templates(text: Excerpt) -> Characters:
 
 def _without_placeholders(word: Word) -> Word:
     """A word of a manifest that another program fills in before it is applied: `${NAME}` is unknown."""
-    if word.value is None or word.at is None or not _PLACEHOLDER.search(word.value):
+    if word.value is None or word.at is None or not placeholders.VARIABLE.search(word.value):
         return word
     characters = _without_templates(Excerpt(word.value, [*word.at, word.end]))
     return word_of_characters(characters, word.start, word.end, word.raw, "placeholder")
@@ -809,7 +810,7 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial
     With `is_partial` the container has further variables elsewhere.
     """
     word = plain_word(scalar)
-    if word.value is not None and _PLACEHOLDER.search(word.value):
+    if word.value is not None and placeholders.VARIABLE.search(word.value):
         return _without_placeholders(word)
     if word.value is None or "$" not in word.value or word.at is None:
         return word

@@ -6,13 +6,12 @@ import re
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Setting
 from vllm_runbooks.reading.shell import Word
 
 Characters = list[tuple[str, int]]
 """Characters with their offsets."""
-UNKNOWN = "\ufffc"
-"""Placeholder for unknown text."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
 
 

@@ -1,4 +1,8 @@
-"""Placeholders in documentation: `<model>`, `PORT`, `{{ .Values.model }}`, `...`, `[options]`."""
+"""Values that are filled in later: `<model>`, `PORT`, `{{ .Values.model }}`, `${X}`, `...`, `[options]`.
+
+An unknown part of a text is the sign `UNKNOWN`, with its text and `END` behind it if that is kept: to a shell, to YAML
+and to systemd both are letters like any other. `filled` makes a word with the sign unknown.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from dataclasses import replace
 from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.shell import Word
 
+UNKNOWN, END = HOLE, "\ue0b0"
+EXPRESSION = re.compile(f"{UNKNOWN}{{2}}[^\n{UNKNOWN}{END}]{{0,500}}{END}{{2}}")
+"""A template's expression in the value of a YAML scalar."""
 _HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
 _SYNOPSIS = re.compile(r"\[(?:-{1,2}[A-Za-z]|<[A-Za-z])")
 """Beginning of a word in a synopsis: `[--port PORT]`."""
@@ -34,30 +41,28 @@ _NAMING = re.compile(
 _ELISION = {"...", "…", "[...]", "[…]", "……"}
 _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
 _TEMPLATE = re.compile(
-    r"\{\{(?:[^{}\n]|\{(?!\{)[^{}\n]{0,200}\}){1,500}\}\}|\u2983{2}[^\n\u2983\u2984]{1,500}\u2984{2}|<%=[^%\n]{1,500}%>"
+    rf"\{{\{{(?:[^{{}}\n]|\{{(?!\{{)[^{{}}\n]{{0,200}}\}}){{1,500}}\}}\}}|{EXPRESSION.pattern}|<%=[^%\n]{{1,500}}%>"
 )
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
-UNKNOWN = "\ue0b2x\ue0b0"
-"""Marks an unknown part of a script: `filled` makes the word unknown."""
-_PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
-"""Signs without a meaning, which are characters like any other to a shell."""
+VARIABLE = re.compile(r"\$\{[A-Za-z_][^{}$\n]{0,200}\}", re.ASCII)
+"""`${NAME}` in a manifest for Kubernetes, which reads $(NAME): envsubst, Akamas and others fill it in."""
 
 
 def marked(text: str, *, is_page: bool) -> str:
     """A script's text, as long as it was, in which what a page or a template has to be filled in means nothing."""
     if is_page:
-        text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
-    return _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
+        text = _PLACEHOLDER.sub(rf"{UNKNOWN}\1{END}", text)
+    return _TEMPLATE.sub(masked, text)
 
 
-def is_marked(text: str) -> bool:
-    """Whether a text has a mark of `marked`."""
-    return "\ue0b2" in text and "\ue0b0" in text
+def masked(match: re.Match[str]) -> str:
+    """The unknown text of a match, as long as it was."""
+    return f"{UNKNOWN}{'x' * (len(match[0]) - 2)}{END}"
 
 
 def filled(word: Word) -> Word:
-    """The word, with an unknown value if it has a mark of `marked`."""
-    if word.value is not None and is_marked(word.value):
+    """The word, with an unknown value if a part of it is unknown."""
+    if word.value is not None and UNKNOWN in word.value:
         return replace(word, value=None, why="placeholder", at=None)
     return word
 

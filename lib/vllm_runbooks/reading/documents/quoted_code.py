@@ -32,7 +32,7 @@ _TEXTS = tuple(
 """Texts, each with its last quote, which is empty if the text does not end."""
 _INTERPOLATED = re.compile(r"\$\{[^{}\n]{0,300}\}|#\{[^{}\n]{0,300}\}")
 _COMMAND = re.compile(
-    r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ue0b2\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
+    r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ufffc\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
 )
 _COMMANDS = frozenset(("command", "cmd", "entrypoint", "Cmd", "Command", "Entrypoint", "script"))
 _ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
@@ -58,7 +58,7 @@ class _Level:
 
 def masked(source: Excerpt) -> Excerpt:
     """The text, as long as it was, in which interpolations (`${…}`) are unknown."""
-    text = _INTERPOLATED.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", source.text)
+    text = _INTERPOLATED.sub(placeholders.masked, source.text)
     return Excerpt(text, source.at)
 
 
@@ -71,7 +71,9 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, page: Docume
     # Texts of another language are no scripts: only what the launches say counts.
     found.troubles.clear()
     found.loose = [
-        option for option in (*found.loose, *page.loose) if not any("\ue0b2" in word.raw for word in option.words)
+        option
+        for option in (*found.loose, *page.loose)
+        if not any(placeholders.UNKNOWN in word.raw for word in option.words)
     ]
     found.settings += page.settings
     found.images += page.images

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import escapes, launchers, placeholders, programs
-from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
+from vllm_runbooks.reading.documents.placed_words import Characters, word_of_characters
+from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -169,7 +170,7 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
             at = word.at[0] if word.at else first
             placed = placeholders.filled(replace(word, start=min(at, end)))
             settings.append(Setting(match[1], placed, first, end, "unit", pair=(first, end)))
-        elif not placeholders.is_marked(text):
+        elif placeholders.END not in text:  # a template's text may bring its quotes
             lost.append((text, first, end))
     if lost:
         is_plain = len(settings) == 1 and settings[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)

@@ -16,6 +16,7 @@ from typing import Any
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes
+from vllm_runbooks.reading.documents.placeholders import END, UNKNOWN
 
 _MAX_LENGTH = 200_000  # characters of a document: the parser reads some 70,000 a second
 _MAX_EVENTS = 40_000
@@ -33,10 +34,6 @@ _STATEMENT = re.compile(
     re.MULTILINE,
 )
 """A line that begins with a statement of a template, which may render to any number of lines."""
-_OPEN, _CLOSE = "\u2983", "\u2984"
-"""Placeholders for the braces of a template's expression, which YAML would read as a mapping."""
-EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
-"""A template's expression in the value of a scalar."""
 _QUIET = str.maketrans({'"': "\u2033", "'": "\u2032", "#": "\u266f", "\\": "\u2216"})
 """Signs that would mean something to YAML in the middle of an expression."""
 _FOLDED = r"[ \t]*+(?P<breaks>[\r\n][ \t\r\n]*+)|[ \t]++|"
@@ -78,7 +75,7 @@ class Scalar:
     @property
     def has_template(self) -> bool:
         """Whether a template's expression (`{{ … }}`) is in it, so that the value is unknown."""
-        return has_expression(self.text.text)
+        return UNKNOWN in self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +126,6 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
-def has_expression(text: str) -> bool:
-    """Whether a template's expression is in the text of a scalar or key."""
-    return _OPEN in text
-
-
 def documents(source: Excerpt) -> Iterator[Excerpt]:
     """Documents of a stream: the text between lines that begin with `---`."""
     begin = 0
@@ -168,7 +160,7 @@ def roots(source: Excerpt, *, is_template: bool = True) -> list[Node]:
         if text != source.text:
             text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
         text = _TEMPLATE.sub(
-            lambda match: f"{_OPEN * 2}{match[0][2:-2].translate(_QUIET)}{_CLOSE * 2}".replace(": ", ":\xa0"), text
+            lambda match: f"{UNKNOWN * 2}{match[0][2:-2].translate(_QUIET)}{END * 2}".replace(": ", ":\xa0"), text
         )
     try:
         with warnings.catch_warnings():
