@@ -294,10 +294,10 @@ class ReleaseData:
         owner = owner.rpartition(".")[2]
         for key, row in load_table("configuration_fields", ConfigurationField).items():
             if row.option in self.by_dest and _words(key) == _words(f"{owner}.{name}"):
-                return row.option
+                return str(row.option)
         option = self.by_dest.get(name)
         if option is None or not owner or _words(option.group or "") == _words(owner):
-            return option and name
+            return None if option is None else name
         classes = {_words(each.group) for each in self.by_dest.values() if each.group}
         is_key = _words(owner) in map(_words, self.by_dest)  # of a JSON option
         return name if _words(owner) in classes and not is_key else None

@@ -186,8 +186,8 @@ def _typed_option(
     dest = data.option_of(f"{config[1]}.{field}" if config else field)
     if dest is None or dest in arguments or not arguments:
         return dest or field
-    of_class = (name for name in arguments if name in data.by_dest and data.by_dest[name].group == data.by_dest[dest].group)
-    return next((name for name in of_class if str(arguments[name]) == captures.get("value")), "")
+    of_class = [name for name, option in data.by_dest.items() if option.group == data.by_dest[dest].group]
+    return next((name for name in of_class if str(arguments.get(name)) == captures.get("value")), "")
 
 
 def _as_json(value: str) -> str | None:

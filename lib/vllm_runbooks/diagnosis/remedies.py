@@ -18,7 +18,6 @@ from vllm_runbooks.diagnosis.causes import holds
 from vllm_runbooks.diagnosis.named_fixes import UNCHECKED, context, named
 
 
-
 def of_cause(
     cause: Finding | None,
     catalog: Catalog,
