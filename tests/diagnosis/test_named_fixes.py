@@ -74,6 +74,11 @@ def named(message: str, version: str | None = NEWEST, **facts: Any) -> list[tupl
         ("Please increase max_num_batched_tokens to 2496.", [("max_num_batched_tokens", 2496)]),
         ("max_num_batched_tokens (2048) must be at least 2496", [("max_num_batched_tokens", 2496)]),
         ("block_size (2496) must be <= max_num_batched_tokens (2048).", [("max_num_batched_tokens", 2496)]),
+        ("scheduler_config.max_num_batched_tokens must be at least 2496", [("max_num_batched_tokens", 2496)]),
+        ("Please set self.scheduler_config.policy=fcfs.", [("scheduling_policy", "fcfs")]),
+        ("Please set lora_config.max_lora_rank=64.", [("max_lora_rank", 64)]),
+        ("Please set speculative_config.max_model_len=64.", []),
+        ("Please set hf_config.max_model_len=64.", []),
         ("some_size must be at least 4", []),
         ("run `pip install humming-kernels`", [("Install humming-kernels with pip, as the message recommends", None)]),
         ("try pip install --upgrade transformers", []),
@@ -190,7 +195,7 @@ SHARED = (
 )
 DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_mm_max_toks_per_item\n    load()\n'
 TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
-NO_LAYOUT = "NotImplementedError: The cache layout is not supported"
+NO_LAYOUT = "NotImplementedError: FlexAttention does not support this cache layout"
 BACKEND = '  File "/opt/vllm/v1/attention/backends/acme.py", line 8, in __init__\n    load()\n'
 PROPOSER = '  File "/opt/vllm/v1/spec_decode/acme.py", line 8, in __init__\n    load()\n'
 CONNECTOR = '  File "/opt/vllm/distributed/kv_transfer/kv_connector/factory.py", line 8, in create\n    load()\n'
@@ -299,8 +304,8 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
             "Set master_addr to the first node's IP address",
         ),
         (failed(NO_LAYOUT, frames=BACKEND, arguments="'attention_backend': 'ACME'"), "Let vLLM choose the backend"),
-        (failed("ValueError: acme requires a draft", frames=PROPOSER), "Change speculative_config as the message"),
-        (failed("ValueError: Unsupported connector", frames=CONNECTOR), "Change kv_transfer_config or the other"),
+        (failed("ValueError: LiLiCorr requires the LM head", frames=PROPOSER), "Change speculative_config as"),
+        (failed("ValueError: NIXL requires a port", frames=CONNECTOR), "Change kv_transfer_config or the other"),
         (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),
@@ -347,6 +352,14 @@ REJECTED = "vllm: error: unrecognized arguments: "
 INVALID = "vllm serve: error: argument "
 SHOULD_BE = "  Input should be greater than or equal to 1 [type=greater_than_equal, input_value=0, input_type=int]"
 VALIDATION = "pydantic_core._pydantic_core.ValidationError"
+
+
+def rejected(config: str, field: str, allowed: str, value: str) -> str:
+    """Pydantic's message for a value that a configuration class rejects."""
+    return (
+        f"{VALIDATION}: 1 validation error for {config}\n{field}\n  Input should be {allowed} "
+        f"[type=literal_error, input_value='{value}', input_type=str]"
+    )
 
 
 @in_one_test(
@@ -418,12 +431,22 @@ def test_a_rejected_option_or_value_is_edited_without_a_release(
             f"{VALIDATION}: 2 validation errors for SchedulerConfig\nmax_num_batched_tokens\n{SHOULD_BE}",
             "'max_num_seqs': 0", [("max_num_seqs", None)],
         ),
+        (
+            f"{VALIDATION}: 1 validation error for SchedulerConfig\nmax_num_batched_tokens\n{SHOULD_BE}",
+            "'max_num_seqs': 8, 'block_size': 0", [],
+        ),
+        (rejected("SchedulerConfig", "policy", "'fcfs' or 'priority'", "priorty"), "'scheduling_policy': 'priorty'",
+         [("scheduling_policy", "priority")]),
+        (rejected("CacheConfig", "cache_dtype", "'auto'", "x"), "'kv_cache_dtype': 'x'", [("kv_cache_dtype", None)]),
+        (rejected("KernelConfig", "moe_backend", "'auto'", "x"), "'moe_backend': 'x'", [("moe_backend", None)]),
+        (rejected("KernelConfig", "moe_backend", "'auto'", "x"), "'kernel_config': {'moe_backend': 'x'}",
+         [("kernel_config", None)]),
     ],
 )  # fmt: skip
 def test_the_first_fix_names_the_value(
     tmp_path_factory: pytest.TempPathFactory, error: str, arguments: str, edits: list[tuple[str, Any]]
 ) -> None:
-    """What was typed, and a value that the message lists or that fits."""
+    """What was typed, by the option of the rejected field, and a value that the message lists or that fits."""
     given = answer(tmp_path_factory.mktemp("log"), failed(error, arguments=arguments))
 
     assert [(edit.name, edit.value) for edit in given.remedies[0].edits] == edits
@@ -435,3 +458,36 @@ def test_a_misspelt_architecture_is_corrected(tmp_path: Path) -> None:
 
     title = "Correct the spelling in config.json: the architecture is LlamaForCausalLM"
     assert titles(answer(tmp_path, failed(error)))[0] == title
+
+
+@in_one_test(
+    ("option", "title", "cost", "edits"),
+    [
+        ("--tensor-parallel-size/-tp", "Correct the value of --tensor-parallel-size/-tp", "none", ()),
+        ("--api-key", "Correct the value of --api-key", "none", ()),
+        (
+            "--max-num-seqs", "Correct the value of --max-num-seqs, or remove it",
+            "vLLM uses its default for --max-num-seqs if you remove it", (Edit("remove", "max_num_seqs"),),
+        ),
+    ],
+)  # fmt: skip
+def test_an_option_that_defines_the_service_is_corrected_not_removed(
+    tmp_path_factory: pytest.TempPathFactory, option: str, title: str, cost: str, edits: tuple[Edit, ...]
+) -> None:
+    """Without it vLLM would serve something else; removing another option costs its effect."""
+    first = answer(tmp_path_factory.mktemp("log"), f"{INVALID}{option}: invalid int value: 'many'\n").remedies[0]
+
+    assert (first.title, first.cost, first.edits) == (title, cost, edits)
+
+
+def test_removing_a_typed_option_has_a_cost() -> None:
+    """No remedy that removes an option named by the log claims that nothing is lost, unless it sets another."""
+    removing = [
+        (symptom.id, remedy.cost)
+        for symptom in load_catalog().symptoms.values()
+        for remedy in symptom.remedies
+        if remedy.edits and all(edit.op == "remove" and "{" in edit.name for edit in remedy.edits)
+    ]
+
+    assert len(removing) > 3
+    assert [row for row in removing if row[1] == "none"] == []

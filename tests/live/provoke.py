@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import psutil
 from ruamel.yaml import YAML
@@ -33,6 +33,8 @@ from pace import scaled
 from ports import free_port
 
 HERE = Path(__file__).resolve().parent
+SERVER = "vllm serve {model} --host {host} --port {port} --served-model-name tiny --enforce-eager"
+"""The command of every failure, before its own options."""
 READY_S = 120.0
 _AFTER_S = 30.0
 """How long a server may continue after the provocation."""
@@ -146,8 +148,7 @@ def _command(failure: Failure, places: Mapping[str, str], folder: Path) -> list[
         script.write_text(failure.script.format(**places), newline="")
         return ["bash", str(script)]
     words = [each.format(**places) for each in failure.arguments]
-    usual = ["--host", failure.host, "--port", places["port"], "--enforce-eager"]
-    return ["vllm", "serve", places["model"], *usual, "--served-model-name", "tiny", *words]
+    return [*shlex.split(SERVER.format(**places, host=failure.host)), *words]
 
 
 def _confined(command: list[str], shared_memory_mib: int | None) -> list[str]:
@@ -256,21 +257,34 @@ def _request(kind: str, port: int) -> str:
     return f"{said}\n"
 
 
+Row = TypeVar("Row", bound="HasId")
+
+
+class HasId(Protocol):
+    """A row with a name."""
+
+    @property
+    def id(self) -> str: ...
+
+
+def requested(rows: Sequence[Row], description: str | None, result: str) -> Iterator[tuple[Row, Path]]:
+    """The rows that the command line names, all if none, with a folder each; those with a result are left out."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=f"keep all files; a row with {result} is left out")
+    request = parser.parse_args()
+    keep = request.keep or Path(tempfile.mkdtemp())
+    for row in rows:
+        folder = keep / row.id
+        if (not request.ids or row.id in request.ids) and not (folder / result).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            yield row, folder
+
+
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("ids", nargs="*", metavar="ID")
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="keep the logs and reports here; what is there is not run again"
-    )
-    asked = parser.parse_args()
-    keep = asked.keep or Path(tempfile.mkdtemp())
     right = tried = 0
-    for failure in failures():
-        folder = keep / failure.id
-        if (asked.ids and failure.id not in asked.ids) or (folder / "report.json").is_file():
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
+    for failure, folder in requested(failures(), __doc__, "report.json"):
         try:
             found = provoke(failure, folder, live=set_up.place())
         except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:

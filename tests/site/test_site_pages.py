@@ -166,16 +166,19 @@ def test_the_first_screen_of_a_symptom_has_the_fix() -> None:
 
 
 def test_fixes_have_values_or_words_and_no_placeholders() -> None:
-    """No name of a capture is shown in a table of fixes."""
+    """No name of a capture is shown in a table of fixes, and no "value" where words are needed."""
     symptoms = catalog.load_catalog(()).symptoms
     for symptom in symptoms.values():
         page = symptom_pages.symptom_page(symptom)
         found = re.search(r"## (?:<[^>]*>)*Fixes.*?(?=\n## |\Z)", page, re.DOTALL)
-        assert found is None or "⟨" not in found[0], symptom.id
+        unnamed = found and re.search(r"⟨|\{\w+\}|\b(?:to|for|of|by) value\b", found[0])
+        assert not unnamed, (symptom.id, unnamed)
     page = symptom_pages.symptom_page(symptoms["oom.kv_alloc"])
     assert r"Lower `kv-cache-memory-bytes`\, the configured KV cache size" in page
     assert "Lower `gpu_memory_utilization` to the share that fits" in page
     assert "the missing share" not in page
+    page = symptom_pages.symptom_page(symptoms["attn.backend_unsupported"])
+    assert "Use supported GPUs for backends that reject only this GPU" in page
     assert "calculates the values for your log" in page
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.folders import catalog_dir
+from vllm_runbooks.catalog.tables import ConfigurationField, load_table
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import is_untagged
 
@@ -283,6 +284,24 @@ class ReleaseData:
             by_class.setdefault(owner, {})[parameter] = fields
         return by_class
 
+    def option_of(self, field: str) -> str | None:
+        """Destination of the option that sets a configuration field; None if there is none.
+
+        Args:
+            field: A name as in messages: `max_num_seqs`, `scheduler_config.policy` or `CacheConfig.cache_dtype`.
+        """
+        owner, _, name = field.rpartition(".")
+        owner = owner.rpartition(".")[2]
+        for key, row in load_table("configuration_fields", ConfigurationField).items():
+            if row.option in self.by_dest and _words(key) == _words(f"{owner}.{name}"):
+                return str(row.option)
+        option = self.by_dest.get(name)
+        if option is None or not owner or _words(option.group or "") == _words(owner):
+            return None if option is None else name
+        classes = {_words(each.group) for each in self.by_dest.values() if each.group}
+        is_key = _words(owner) in map(_words, self.by_dest)  # of a JSON option
+        return name if _words(owner) in classes and not is_key else None
+
     def taken_by(self, call: str) -> Mapping[str, Any]:
         """Parameters of a class, by name: its own and those that it passes to the engine's."""
         parameters = self.parameters.get(call, {})
@@ -310,6 +329,11 @@ class ReleaseData:
             is_known = option is not None or dest in self.parameters.get("EngineArgs", {})
             return Default(value, is_known, () if is_known else ("this release has no such argument",))
         return _moving_default(moving, context, _Device(gpu, memory_gib, capability))
+
+
+def _words(name: str) -> str:
+    """A name without its case and underscores: `LoRAConfig` and `lora_config` are one."""
+    return name.replace("_", "").lower()
 
 
 _TUPLES = ("strings", "choices", "hints", "by_device")

@@ -30,6 +30,7 @@ TABLES: Mapping[str, str] = {
     "engine_programs": "vllm_runbooks.reading.documents.engine_programs:EngineProgram",
     "launch_forms": "vllm_runbooks.reading.documents.launch_forms:LaunchForm",
     "word_lists": "vllm_runbooks.reading.shell.word_lists:WordList",
+    "configuration_fields": "vllm_runbooks.catalog.tables:ConfigurationField",
     "python_packages": "vllm_runbooks.catalog.tables:PackageName",
     "host_findings": "vllm_runbooks.catalog.tables:FindingText",
     "node_findings": "vllm_runbooks.catalog.tables:FindingText",

@@ -69,6 +69,14 @@ class PackageName(Authored):
     """Package for ROCm, if it is another one."""
 
 
+@dataclass(frozen=True)
+class ConfigurationField(Authored):
+    """Option of a field of a configuration class, `Class.field`, that has another name."""
+
+    option: str
+    """Destination of the option."""
+
+
 @cache
 def load_table(name: str, row: type[T]) -> Mapping[str, T]:
     """The rows of a table by id, in the order of its file; raises InputError if that is missing or broken."""

@@ -262,6 +262,9 @@ class Release:
         return self.data if is_untagged(self.version or "0.0.0") else self.version
 
 
+UNKNOWN_RELEASE = Release()
+
+
 def is_untagged(version: str) -> bool:
     """Whether a version names no release, such as 0.1.dev1+g7b5f655 of a source tree without Git tags."""
     return version.strip().removeprefix("v").startswith(("0.0.0", "0.1.dev"))

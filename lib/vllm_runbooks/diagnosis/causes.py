@@ -14,6 +14,7 @@ from vllm_runbooks.catalog.records import Condition, Symptom
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import UNITS, fill, filled_or_plain
 from vllm_runbooks.core.records import (
+    UNKNOWN_RELEASE,
     Conditions,
     Facts,
     Finding,
@@ -28,7 +29,6 @@ from vllm_runbooks.core.records import (
     SymptomHit,
 )
 
-_UNKNOWN_RELEASE = Release()
 _UNPLACED = -2
 """Depth of a hit whose signature requires no place."""
 MAX_QUOTES = 6
@@ -353,7 +353,7 @@ def holds(
     captures: Mapping[str, str],
     facts: Facts,
     arguments: Mapping[str, Any],
-    release: Release = _UNKNOWN_RELEASE,
+    release: Release = UNKNOWN_RELEASE,
 ) -> bool | None:
     """Evaluate a condition on an argument, a fact, a capture or the release; None if unknown."""
     if condition.since or condition.until:

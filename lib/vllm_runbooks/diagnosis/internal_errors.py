@@ -81,11 +81,12 @@ def internal_error(starts: Sequence[ServerRun], diagnosis: Diagnosis, catalog: C
     cause, quote, symptom = diagnosis.root_cause, diagnosis.first_error, catalog.symptoms.get(SYMPTOM)
     if quote is None or symptom is None or (cause and catalog.symptoms[cause.symptom].role is Role.CAUSE):
         return None
-    found = _traceback(starts, quote)
+    found = quoted_exception(starts, quote)
     if found is None:
         return None
-    raised = found.chain[0]
-    owner, frame = _owner(found, raised)
+    traceback, place = found
+    raised = traceback.chain[place]
+    owner, frame = _owner(traceback, raised)
     if owner is None or not owner.component or not (owner.any_error or _is_unintended(raised)):
         return None
     captures = {
@@ -97,9 +98,19 @@ def internal_error(starts: Sequence[ServerRun], diagnosis: Diagnosis, catalog: C
     return found_by_comparison(symptom, captures, (quote,), Level.PROBABLE if frame else Level.POSSIBLE)
 
 
-def _traceback(starts: Sequence[ServerRun], quote: Quote) -> Traceback | None:
-    tracebacks = (t for start in starts for t in start.tracebacks if t.chain and t.chain[0].quote == quote)
-    return next(tracebacks, None)
+def quoted_exception(starts: Sequence[ServerRun], quote: Quote) -> tuple[Traceback, int] | None:
+    """The traceback that contains the exception of a quote, and the exception's place in its chain."""
+    line = quote.file, quote.line
+    return next(
+        (
+            (traceback, place)
+            for start in starts
+            for traceback in start.tracebacks
+            for place, raised in enumerate(traceback.chain)
+            if (raised.quote.file, raised.quote.line) == line
+        ),
+        None,
+    )
 
 
 def _place(frame: Frame) -> str:

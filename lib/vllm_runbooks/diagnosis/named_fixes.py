@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.tables import PackageName, load_table
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.backend_reasons import rejecting_backends
-from vllm_runbooks.diagnosis.internal_errors import features
+from vllm_runbooks.diagnosis.internal_errors import features, quoted_exception
 from vllm_runbooks.reading.arguments.spelling import alike
 
 _LONGEST = 4000
@@ -44,8 +44,8 @@ _ENVIRONMENT = re.compile(
     re.ASCII,
 )
 _OPTION = re.compile(_ASKED + r"--(?P<name>[a-z][a-z0-9-]{2,59})(?:[`'\"]?(?:=|\s(?:to\s)?)" + _VALUE + r")?", re.ASCII)
-_ARGUMENT = re.compile(_ASKED + r"(?P<name>[a-z][a-z0-9_]{3,59})=" + _VALUE, re.ASCII)
-_NAME = r"[`'\"]?(?:--)?(?P<name>[a-z][a-z0-9_-]{3,59})[`'\"]?"
+_ARGUMENT = re.compile(_ASKED + r"(?P<name>[a-z][a-z0-9_.]{3,59})=" + _VALUE, re.ASCII)
+_NAME = r"[`'\"]?(?:--)?(?P<name>[a-z][a-z0-9_.-]{3,59})[`'\"]?"
 _LIMITS = (
     re.compile(
         r"\b(?:[Ii]ncreas|[Rr]ais|[Ss]et|[Rr]educ|[Dd]ecreas|[Ll]ower)(?:e|ing|t|ting)?\s(?:the\s)?"
@@ -93,37 +93,32 @@ def context(
 ) -> dict[str, str]:
     """Captures of a cause, with what remedies may test: its whole message and frames, package and release."""
     quote = cause.evidence[0] if cause.evidence else None
-    raised, chain = next(
-        (
-            (r, t.chain[place:])
-            for start in starts
-            for t in start.tracebacks
-            for place, r in enumerate(t.chain)
-            if quote is not None and (r.quote.file, r.quote.line) == (quote.file, quote.line)
-        ),
-        (None, ()),
-    )
-    text = raised.message if raised is not None else quote.text if quote is not None else ""
+    found = None if quote is None else quoted_exception(starts, quote)
+    chain = () if found is None else found[0].chain[found[1] :]
+    text = chain[0].message if chain else quote.text if quote is not None else ""
     more = {
         "message": text[:_LONGEST],
         **dict(_derived(cause.captures, facts, release)),
         **rejecting_backends(text),
-        **_json_option(text, cause.captures.get("option", ""), release),
+        **_json_option(text, cause.captures.get("option", ""), release, arguments),
     }
     if chain:
         more["frames"] = " ".join(f"{frame.posix_path}:{frame.function}" for link in chain for frame in link.frames)
         more.update(dict.fromkeys((name for link in chain for name in features(link)), "yes"))
         if any(_STARTUP.search(frame.function) for link in chain for frame in link.frames):
             more["in_startup"] = "yes"
-    whole = "\n".join([text, *(piece.text for piece in cause.evidence)])
+    whole = "\n".join([text, *(piece.text for piece in cause.evidence), cause.captures.get("rule", "")])
     corrected = dict(_corrections(cause.captures, whole, _data(release), arguments))
     if "json_option" in more:
         corrected.pop("option", None)  # the message names a key of its value
-    return {**more, **cause.captures, **corrected}
+    captures = {**more, **cause.captures, **corrected}
+    if captures.get("option") == "":
+        del captures["option"]  # the command does not set it
+    names = (name.lstrip("-").replace("-", "_") for name in captures.get("option", "").split("/"))
+    return {**captures, **({"defines_service": "yes"} if _DEFINES_SERVICE.intersection(names) else {})}
 
 
 _REJECTED = re.compile(r"\berror: argument (--[\w-]{2,60})", re.ASCII)
-_INVALID = re.compile(r"^(\w{2,60})\n\s{1,8}Input should", re.ASCII | re.MULTILINE)
 _INPUT = re.compile(r"\binput_value='([^']{1,60})'", re.ASCII)
 _ALLOWED = re.compile(
     r"\b(?:choo?se from|Available \w{1,20}(?: \w{1,20})?:|Input should be|[Mm]ust be one of|"
@@ -135,6 +130,13 @@ _BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
 _PAIRS = re.compile(r"\w{1,40}=\w{1,40}(?:,\w{1,40}=\w{1,40})*", re.ASCII)
 _UNREADABLE = re.compile(r"Value (?P<value>.{1,400}) cannot be converted to <function loads", re.ASCII)
 _UNKNOWN_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]{2,60})(?:[ =](?P<value>[^\s-]\S{0,200}))?", re.ASCII)
+_DEFINES_SERVICE = frozenset({
+    "api_key", "chat_template", "convert", "data_parallel_size", "enable_lora", "hf_overrides", "host", "lora_modules",
+    "max_model_len", "model", "model_tag", "pipeline_parallel_size", "port", "revision", "root_path", "runner",
+    "served_model_name", "ssl_certfile", "ssl_keyfile", "task", "tensor_parallel_size", "tokenizer",
+    "tokenizer_revision",
+})  # fmt: skip
+"""Options without which another model is served, elsewhere, to others or on other GPUs: not to be removed."""
 _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
 """Least similarity of a value or an option's name to the one that was probably intended."""
 
@@ -145,12 +147,11 @@ def _corrections(
     """The option that a message rejects as it was typed, and the value or the name that was probably intended."""
     option = captures.get("option", "")
     rejected = _REJECTED.search(message)
-    typed = [name for name in _INVALID.findall(message) if name in arguments]
     if rejected and not option.startswith("-"):
         yield "option", rejected[1]  # the message names a key of its value
         return
-    if typed and option not in arguments:
-        yield "option", typed[0]
+    if option and not option.startswith("-"):
+        yield "option", _typed_option(captures, message, data, arguments)
     value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
     allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
     close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
@@ -172,6 +173,21 @@ def _corrections(
         if near and unknown["value"] is not None and data.by_dest[near[0]].takes_value:
             yield "near", near[0]
             yield "near_value", unknown["value"]
+
+
+def _typed_option(
+    captures: Mapping[str, str], message: str, data: options.ReleaseData, arguments: Mapping[str, Any]
+) -> str:
+    """The option that set a rejected field: its own, or one of its class from which vLLM derived the value.
+
+    Empty if the command sets neither.
+    """
+    config, field = _CONFIG.search(message), captures["option"]
+    dest = data.option_of(f"{config[1]}.{field}" if config else field)
+    if dest is None or dest in arguments or not arguments:
+        return dest or field
+    of_class = [name for name, option in data.by_dest.items() if option.group == data.by_dest[dest].group]
+    return next((name for name in of_class if str(arguments.get(name)) == captures.get("value")), "")
 
 
 def _as_json(value: str) -> str | None:
@@ -209,14 +225,14 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
             yield "latest_release", options.known_releases()[-1]
 
 
-def _json_option(message: str, key: str, release: Release) -> Mapping[str, str]:
+def _json_option(message: str, key: str, release: Release, arguments: Mapping[str, Any]) -> Mapping[str, str]:
     """The option whose JSON has a rejected key, and the key that may be meant."""
     config = _CONFIG.search(message)
     if config is None:
         return {}
     data = _data(release)
     dest = "_".join(_CAPITALS.findall(config[1])).lower()
-    if dest not in data.by_dest:
+    if dest not in data.by_dest or (dest not in arguments and data.option_of(f"{config[1]}.{key}") in arguments):
         return {}
     known = data.objects.get(config[1], {}).get("keys", {})
     near = alike(key, sorted(known), 1) if key not in known else []
@@ -261,17 +277,17 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
         if is_known and not is_elsewhere and not _AIDS.fullmatch(name):
             yield "Set {name}, as the message recommends", f"{name}={value}", (Edit("env", name, value),)
     for match in (*_OPTION.finditer(message), *_ARGUMENT.finditer(message)):
-        name = match["name"].replace("-", "_")
+        name = data.option_of(match["name"].replace("-", "_")) or ""
         option = data.by_dest.get(name) or data.by_string.get(f"--{match['name']}")
         value = _typed(match["value"], option)
         if option is not None and value is not None:
             shown = option.dest if value is True else f"{option.dest}={value}"
             yield "Set {name}, as the message recommends", shown, (Edit("set", option.dest, value),)
     for match in (match for pattern in _LIMITS for match in pattern.finditer(message)):
-        option = data.by_dest.get(match["name"].replace("-", "_"))
-        if option is not None:
-            edits = (Edit("set", option.dest, int(match["value"])),)
-            yield "Set {name}, as the message requires", f"{option.dest}={match['value']}", edits
+        dest = data.option_of(match["name"].replace("-", "_"))
+        if dest is not None:
+            edits = (Edit("set", dest, int(match["value"])),)
+            yield "Set {name}, as the message requires", f"{dest}={match['value']}", edits
     for match in _PIP.finditer(message):
         if match["name"] == "transformers" and "lease upgrade" not in message:
             continue

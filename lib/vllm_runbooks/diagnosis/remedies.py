@@ -13,11 +13,9 @@ from vllm_runbooks.catalog.records import Policy, RemedyText
 from vllm_runbooks.catalog.steps import NO_STEP, STEPS
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, value_of
-from vllm_runbooks.core.records import Edit, Facts, Finding, Release, Remedy, ServerRun
+from vllm_runbooks.core.records import UNKNOWN_RELEASE, Edit, Facts, Finding, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.causes import holds
 from vllm_runbooks.diagnosis.named_fixes import UNCHECKED, context, named
-
-_UNKNOWN_RELEASE = Release()
 
 
 def of_cause(
@@ -26,7 +24,7 @@ def of_cause(
     facts: Facts,
     arguments: Mapping[str, Any],
     *,
-    release: Release = _UNKNOWN_RELEASE,
+    release: Release = UNKNOWN_RELEASE,
     starts: Sequence[ServerRun] = (),
 ) -> tuple[Remedy, ...]:
     """The remedies of a cause that can help this launch, not checked yet; those that its message names first."""
@@ -53,7 +51,7 @@ def made(
     captures: Mapping[str, str],
     facts: Facts,
     arguments: Mapping[str, Any],
-    release: Release = _UNKNOWN_RELEASE,
+    release: Release = UNKNOWN_RELEASE,
 ) -> tuple[Remedy, ...]:
     """The remedies that can help, filled in; not checked yet."""
     remedies = (_remedy(text, captures, facts, arguments, release) for text in texts)
@@ -73,7 +71,7 @@ def of_policy(
     cause: Finding | None,
     facts: Facts,
     arguments: Mapping[str, Any],
-    release: Release = _UNKNOWN_RELEASE,
+    release: Release = UNKNOWN_RELEASE,
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
     """The steps of a policy, and why it or some of them do not apply to this cause."""
     if cause is None:
@@ -101,7 +99,7 @@ def _remedy(
     captures: Mapping[str, str],
     facts: Facts,
     arguments: Mapping[str, Any],
-    release: Release = _UNKNOWN_RELEASE,
+    release: Release = UNKNOWN_RELEASE,
 ) -> Remedy | None:
     """Remedy with its values; None if it is known not to help, or needs an unknown value."""
     if any(value_of(name, captures, facts) is None for name in text.needs):

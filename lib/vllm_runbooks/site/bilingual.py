@@ -220,7 +220,7 @@ def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> st
             before, name, after = match.groups()
             if name in values:
                 return f"{before}{values[name]}{after}"
-            phrase = plain.get(name, "value") if lang is None else TEXTS[lang].words["value"]
+            phrase = plain[name] if lang is None else TEXTS[lang].words["value"]
             return phrase if before and after else f"{before}{phrase}{after}"
 
         pieces.append(re.sub(r"(`?)⟨(\w+)⟩(`?)", word, piece))

@@ -78,8 +78,16 @@ _PLAIN = {
     "fit_cache": "the size that fits", "fit_offload": "the missing amount", "others": "the missing amount",
     "four_bit": "a quarter of the 16-bit size", "address": "the head node", "distribution": "the missing package",
     "first_release": "X.Y.Z", "latest_release": "the newest",
+    "closest": "the closest valid value", "json_value": "valid JSON", "json_option": "the JSON option",
+    "json_near": "the closest valid key", "near": "the closest option", "respelt": "the closest supported one",
+    "dividing_ranks": "a number", "port": "N", "set": "the configured size", "swap": "the configured size",
+    "offloaded": "the configured size", "four_bit_shard": "an equal share", "shard": "an equal share",
+    "spared_graphs": "the missing amount", "gpu_kinds": "supported GPUs",
+    "gpu_backends": "backends that reject only this GPU",
+    "rejects_block_size": "backends that reject only the block size",
+    "rejects_kv_cache_dtype": "backends that reject only the KV cache's dtype",
 }  # fmt: skip
-"""Words in place of a value that only a diagnosis knows."""
+"""Words in place of a value that only a diagnosis knows, one for each that no example of a symptom captures."""
 
 
 def symptom_page(
@@ -116,7 +124,7 @@ def symptom_page(
         for r in remedies
     ]
     authored = " ".join(r.title + r.cost for r in symptom.remedies)
-    known = _known(authored, values)
+    known = _known(" ".join([authored, *(json.dumps(e.value) for r in symptom.remedies for e in r.edits)]), values)
     is_plain = bool(set(PLACEHOLDER.findall(authored)) - set(known))
     ways = [(bilingual.filled(way, known, _PLAIN), bilingual.filled(cost, known, _PLAIN)) for way, cost in ways]
     holds = [say(condition.says) for condition in symptom.conditions]
@@ -160,9 +168,9 @@ def _values(symptom: Symptom) -> dict[str, str]:
 
 
 def _is_calculated(edit: Edit, values: Mapping[str, str]) -> bool:
-    """Whether an edit sets a value that only a diagnosis knows, so that the fix's title is enough."""
+    """Whether an edit's option or value is known only to a diagnosis, so that the fix's title is enough."""
     text = json.dumps(edit.value)
-    return bool(set(PLACEHOLDER.findall(text)) - set(_known(text, values)))
+    return "{" in edit.name or bool(set(PLACEHOLDER.findall(text)) - set(_known(text, values)))
 
 
 def _known(text: str, values: Mapping[str, str]) -> dict[str, str]:
