@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from vllm_runbooks.authoring import releases
 from vllm_runbooks.authoring.commands import releases as releases_cli
+from vllm_runbooks.authoring.releases import supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
 from vllm_runbooks.authoring.releases.call_sites import Reworded
 from vllm_runbooks.catalog import options
@@ -360,3 +362,48 @@ def test_the_dumper_needs_nothing_but_the_standard_library_and_vllm() -> None:
 
     assert "vllm_runbooks" not in imported
     assert not imported & {"click", "torch", "transformers"}
+
+
+def test_the_names_that_sources_register(tmp_path: Path) -> None:
+    """The engine's own factories, dictionaries, enumerations, Literals and comparisons list them."""
+    texts = {
+        "config/speculative.py": """
+            Own = Literal["mtp", "step_mtp"]
+            SpeculativeMethod = Literal["ngram", Own]
+        """,
+        "config/compilation.py": """
+            class CompilationConfig:
+                def check(self):
+                    return self.backend not in ["", "eager"] or self.mode == "other"
+            class Other:
+                def check(self):
+                    return self.backend == "else"
+        """,
+        "config/mamba.py": """
+            class MambaBackendEnum(Enum):
+                TRITON = "triton"
+        """,
+        "model_executor/model_loader/__init__.py": """
+            _LOAD_FORMAT_TO_MODEL_LOADER: dict[str, type] = {"auto": Loader, "pt": Loader}
+        """,
+        "distributed/kv_transfer/kv_connector/factory.py": """
+            class KVConnectorFactory:
+                def register_connector(cls, name: str) -> None: ...
+            KVConnectorFactory.register_connector("NixlConnector", "vllm.nixl", "Nixl")
+        """,
+    }
+    for name, text in texts.items():
+        path = tmp_path / "vllm" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+
+    assert set(supported.extract(tmp_path)["registered"]) == {
+        "compilation_config.backend eager",
+        "kv_transfer_config.kv_connector NixlConnector",
+        "load_format auto",
+        "load_format pt",
+        "mamba_backend triton",
+        "speculative_config.method mtp",
+        "speculative_config.method ngram",
+        "speculative_config.method step_mtp",
+    }

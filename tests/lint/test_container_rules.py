@@ -198,6 +198,27 @@ def test_the_port_of_a_service(spec: str, target: str, container: str, rules: li
         ('--speculative-config \'{"method": "ngram", "num_speculative_tokens": 0}\'', ["wrong-key-type"]),
         ('--speculative-config \'{"method": "ngram"}\'', ["conflict"]),
         ('--speculative-config \'{"model": "draft", "num_speculative_token": 1}\'', ["unknown-key"]),
+        ("--load-format Safetensors", []),
+        ("--mm-encoder-attn-backend flash_atn", ["wrong-choice"]),
+        ("--mamba-backend tritn", ["wrong-choice"]),
+        ('--compilation-config \'{"backend": "inducter"}\'', ["wrong-choice"]),
+        ('--compilation-config \'{"backend": "house.compile"}\'', []),
+        ('--kv-transfer-config \'{"kv_connector": "PyNcclConnector", "kv_role": "kv_both"}\'', ["wrong-choice"]),
+        (
+            (
+                '--kv-transfer-config \'{"kv_connector": "OffloadingConnector", "kv_role": "kv_both",'
+                ' "kv_connector_extra_config": {"spec_name": "TieringOfloadingSpec"}}\''
+            ),
+            ["wrong-choice"],
+        ),
+        ('--structured-outputs-config \'{"reasoning_parser": "deepsek_r1"}\'', ["wrong-choice"]),
+        (
+            (
+                '--speculative-config \'{"method": "eagle3", "model": "d", "num_speculative_tokens": 2,'
+                ' "rejection_sample_method": "fly"}\''
+            ),
+            ["wrong-choice"],
+        ),
         ("--spec-method eagle3 --spec-model draft --spec-tokens 2", []),
         ("--spec-method ngram", ["conflict"]),
     ],
@@ -205,6 +226,21 @@ def test_the_port_of_a_service(spec: str, target: str, container: str, rules: li
 def test_names_that_the_engine_looks_up(options: str, rules: list[str]) -> None:
     """An unknown name is reported if it is close to a known one, or if the list is closed."""
     assert found("run.sh", f"vllm serve Qwen/Qwen3-8B --host 127.0.0.1 {options}\n", "option.") == rules
+
+
+def test_a_name_of_other_releases_is_reported_if_the_release_is_known() -> None:
+    """The message names the releases; an image without one, or one between two of the catalog, may have the name."""
+    text = "docker run --device /dev/x --ipc=host {} Qwen/Qwen3-8B --host 127.0.0.1 --load-format instanttensor\n"
+
+    def messages(image: str, vllm: str | None = None) -> list[str]:
+        issues = checking.lint_text(text.format(image), name="run.sh", vllm=vllm).issues
+        return [issue.message for issue in issues if issue.rule == "option.wrong-choice"]
+
+    (message,) = messages("vllm/vllm-openai:v0.17.1")
+
+    assert "vLLM 0.18.1 to 0.33.0 accepts it." in message
+    assert messages("vllm/vllm-openai:v0.24.0") == messages("vllm/vllm-openai@sha256:" + "0" * 64) == []
+    assert messages("house/vllm-openai:v0.17.1") == messages("vllm/vllm-openai:v0.17.0") == []
 
 
 def test_an_image_of_another_vendor_has_its_own_methods() -> None:

@@ -14,6 +14,11 @@ from vllm_runbooks.core.errors import InputError
 _MLA = "MLA"
 _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
 """Parts of backend names that do not run on NVIDIA GPUs."""
+_NAMED = {
+    "tool_call_parser": "tool_parsers", "reasoning_parser": "reasoning_parsers", "quantization": "quantizations",
+    "attention_backend": "backends",
+}  # fmt: skip
+"""Tables whose names are those of an option; the names of the others are in "registered"."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,35 @@ def releases_of(architecture: str) -> tuple[str, ...]:
         for position, release in enumerate(document["releases"])
         if _at(document["modalities"].get(architecture, []), position) is not None
     )
+
+
+def names(option: str, version: str) -> frozenset[str]:
+    """Names that a release looks up for an option or a key, such as `kv_transfer_config.kv_connector`; maybe none."""
+    document = _document()
+    position = document["releases"].index(options.nearest(version).version)
+    return frozenset(name for name, runs in _runs(option).items() if _at(runs, position) is not None)
+
+
+def releases_with(option: str, name: str) -> tuple[tuple[str, str], ...]:
+    """Ranges of the releases in the catalog that know a name of an option: first and last release of each."""
+    releases = _document()["releases"]
+    ranges: list[list[int]] = []
+    for first, last, *_ in _runs(option).get(name, ()):
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1][1] = last
+        else:
+            ranges.append([first, last])
+    return tuple((releases[first], releases[last]) for first, last in ranges)
+
+
+@cache
+def _runs(option: str) -> Mapping[str, list[list[Any]]]:
+    document = _document()
+    if option in _NAMED:
+        table: dict[str, list[list[Any]]] = document[_NAMED[option]]
+        return table
+    keys = (key.partition(" ") for key in document["registered"])
+    return {name: document["registered"][f"{option} {name}"] for owner, _, name in keys if owner == option}
 
 
 def respelt(architecture: str) -> str | None:

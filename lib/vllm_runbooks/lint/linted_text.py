@@ -419,7 +419,10 @@ class LintedText:
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
             yield from container_rules.of_launch(self.page, launch, parsed, command)
-            yield from named_values.of_launch(launch, parsed, command, self.data(launch), self.knowledge.tables)
+            has_release = self.build(launch).source != "unknown"
+            yield from named_values.of_launch(
+                launch, parsed, command, self.data(launch), self.knowledge.tables, has_release=has_release
+            )
         for loose in option_rules.own_groups(self.page.loose):
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options, support
 from vllm_runbooks.catalog.languages import listed
-from vllm_runbooks.catalog.options import CALLS, ReleaseData
+from vllm_runbooks.catalog.options import CALLS, Option, ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.meaning import LaunchFacts
@@ -21,6 +21,7 @@ from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _CHOICE = "option.wrong-choice"
 _MAX_NESTED = 8
+_UNSET = ("none", "null", "auto", "")
 _SPECULATIVE = ("speculative_config", "spec_method", "spec_tokens", "spec_model")
 
 
@@ -32,14 +33,20 @@ class _Named(NamedTuple):
 
 
 def of_launch(
-    launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, data: ReleaseData, tables: Tables
+    launch: WrittenLaunch,
+    parsed: Parsed,
+    facts: LaunchFacts,
+    data: ReleaseData,
+    tables: Tables,
+    *,
+    has_release: bool = True,
 ) -> Iterator[Hit]:
-    """Check the names in a launch's values against those of its release."""
+    """Check the names in a launch's values against those of its release, if it has one."""
     registered = tables[_CHOICE].get("registered", {})
     reported = {problem.dest for problem in parsed.problems}
     for named in _named(facts.flags, registered):
         if named.dest not in reported:
-            yield from _of_name(named, launch, parsed, data, tables)
+            yield from _of_name(named, launch, parsed, data, registered, has_release=has_release)
     if not reported & set(_SPECULATIVE):
         yield from _of_speculation(launch, parsed, facts, data)
 
@@ -49,45 +56,73 @@ def _named(flags: Mapping[str, Any], registered: Mapping[str, Any]) -> Iterator[
         if isinstance(value, str):
             yield _Named(dest, (), value)
     for name, row in registered.items():
-        dest, _, key = name.partition(".")
-        value = flags.get(dest)
-        if key and isinstance(value, Mapping):
-            yield from _within(_Named(dest, (key,), ""), value, row)
+        dest, *keys = name.split(".")
+        if keys:
+            yield from _within(_Named(dest, tuple(keys), ""), flags.get(dest), row)
 
 
-def _within(named: _Named, value: Mapping[str, Any], row: Mapping[str, Any], depth: int = 0) -> Iterator[_Named]:
+def _within(named: _Named, value: Any, row: Mapping[str, Any], depth: int = 0) -> Iterator[_Named]:
     """Names within a JSON value, also of its nested objects of the same kind."""
-    name = value.get(named.path[-1])
-    if isinstance(name, str) and value.get(row.get("unless", "")) is None:
+    parent = _inner(value, named.path[:-1])
+    name = _inner(parent, named.path[-1:])
+    if isinstance(name, str) and _inner(parent, (row.get("unless", ""),)) is None:
         yield named._replace(value=name)
-    inner: Any = value
-    for key in row.get("nested", ()):
-        inner = inner.get(key) if isinstance(inner, Mapping) else None
-    for item in inner if isinstance(inner, list) and depth < _MAX_NESTED else ():
-        if isinstance(item, Mapping):
-            yield from _within(named, item, row, depth + 1)
+    items = _inner(value, row["nested"]) if "nested" in row else None
+    for item in items if isinstance(items, list) and depth < _MAX_NESTED else ():
+        yield from _within(named, item, row, depth + 1)
 
 
-def _of_name(named: _Named, launch: WrittenLaunch, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    names, others, is_closed = _names(".".join((named.dest, *named.path)), data, tables)
-    value = named.value
-    if not names or value in names or value in others or value.lower() in ("none", "null", "auto", ""):
+def _inner(value: Any, keys: Iterable[str]) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _of_name(
+    named: _Named,
+    launch: WrittenLaunch,
+    parsed: Parsed,
+    data: ReleaseData,
+    registered: Mapping[str, Any],
+    *,
+    has_release: bool,
+) -> Iterator[Hit]:
+    path, option = ".".join((named.dest, *named.path)), data.by_dest.get(named.dest)
+    row = registered.get(path, {})
+    source, value = row.get("as", path), _cased(named.value, row)
+    names, others = (
+        (support.names(source, data.version), row.get("others", ())) if path in registered else _hints(option)
+    )
+    is_open = "." in value or _is_open(value) or value.lower() in _UNSET
+    if not names or value in names or value in others or is_open:
         return
-    nearest = misspelt(value, names)
-    if _is_open(value) or "." in value or (nearest is None and not (is_closed and _is_ours(launch))):
-        return
-    option = data.by_dest.get(named.dest)
+    nearest, releases = misspelt(value, names), support.releases_with(source, value)
+    if releases:
+        if not (has_release and data.asked == data.version and _is_ours(launch)):
+            return
+        nearest = None
+    elif nearest is None:
+        if not (row.get("is_closed") and _is_ours(launch)):
+            return
+        nearest = next(iter(alike(value, sorted(names), 1)), None)
     place = _place(launch, parsed, named.dest)
     if option is None or place is None:
         return
-    nearest = nearest or next(iter(alike(value, sorted(names), 1)), None)
     label = named.dest if launch.entry in CALLS else option.name
-    says = {"option": ".".join((label, *named.path)), "value": value[:80], "vllm": data.checked}
-    says |= {"nearest": nearest} if nearest else {}
-    if "names" not in tables[_CHOICE].get("registered", {}).get(".".join((named.dest, *named.path)), {}):
-        *first, last = sorted(names)
-        says["choices"] = listed([", ".join(first), last] if first else [last], "{first} or {second}")
+    says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked}
+    says |= {"nearest": nearest} if nearest else {"choices": _choices(names)}
+    says |= {"releases": _ranges(releases)} if releases else {}
     yield Hit(_CHOICE, *place, says, _edits(launch, parsed, named, nearest), is_call=launch.entry in CALLS)
+
+
+def _choices(names: Collection[str]) -> str:
+    *first, last = sorted(names)
+    return listed([", ".join(first), last] if first else [last], "{first} or {second}")
+
+
+def _cased(value: str, row: Mapping[str, Any]) -> str:
+    case = row.get("case")
+    return value.upper() if case == "upper" else value.lower() if case == "lower" else value
 
 
 def _is_open(value: str) -> bool:
@@ -101,30 +136,21 @@ def _is_ours(launch: WrittenLaunch) -> bool:
     return launch.image is None or (image or "").removeprefix("docker.io/").startswith("vllm/vllm-openai")
 
 
-def _names(name: str, data: ReleaseData, tables: Tables) -> tuple[Collection[str], Collection[str], bool]:
-    """Names of the release, names that are not reported, and whether every other one is rejected."""
-    row = tables[_CHOICE].get("registered", {}).get(name, {})
-    others = frozenset(row.get("others", ()))
-    if name == "quantization":
-        features = support.load(data.version)
-        return features.quantizations.keys(), others | _past(name), True
-    if "names" in row:
-        return frozenset(row["names"]), others, False
-    option = data.by_dest.get(name)
+def _hints(option: Option | None) -> tuple[Collection[str], Collection[str]]:
+    """Names in an option's metavar, and those of all releases, which a plugin may still have."""
     if option is None or option.choices or not option.hints:
-        return (), (), False
-    return frozenset(map(str, option.hints)), _past(name), False
+        return (), ()
+    return frozenset(map(str, option.hints)), _past(option.dest)
 
 
 @cache
 def _past(dest: str) -> frozenset[str]:
-    """Names of all releases."""
-    names: set[str] = set()
-    for version in options.known_releases():
-        option = options.load(version).by_dest.get(dest)
-        names.update(map(str, (*(option.choices or ()), *(option.hints or ()))) if option is not None else ())
-        names.update(support.load(version).quantizations if dest == "quantization" else ())
-    return frozenset(names)
+    past = (options.load(version).by_dest.get(dest) for version in options.known_releases())
+    return frozenset(str(name) for option in past if option for name in (*(option.choices or ()), *option.hints))
+
+
+def _ranges(releases: Iterable[tuple[str, str]]) -> str:
+    return listed([first if first == last else f"{first} to {last}" for first, last in releases])
 
 
 def _place(launch: WrittenLaunch, parsed: Parsed, dest: str) -> tuple[int, int] | None:
@@ -172,9 +198,12 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
         choices = fault.says.get("choices", "").split()
         nearest = misspelt(named.value, choices) if choices else None
         if choices:
-            says["choices"] = ", ".join(choices)
-            says["option"] = label if dest != "speculative_config" else f"{label}.{fault.says['key']}"
-            says |= {"nearest": nearest} if nearest else {}
+            key = fault.says["key"]
+            releases = support.releases_with(f"speculative_config.{key}", named.value)
+            nearest = None if releases else nearest
+            says["option"] = label if dest != "speculative_config" else f"{label}.{key}"
+            says |= {"nearest": nearest} if nearest else {"choices": ", ".join(choices)}
+            says |= {"releases": _ranges(releases)} if releases else {}
         edits = _edits(launch, parsed, named, nearest) if nearest else ()
         rule = _CHOICE if choices else f"option.{fault.kind}"
         yield Hit(rule, *place, says, edits, is_call=launch.entry in CALLS)

