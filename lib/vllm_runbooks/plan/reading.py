@@ -12,6 +12,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.host.model_cache import MAX_CONFIG
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
 from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
@@ -30,8 +31,6 @@ from vllm_runbooks.reading.deployment import fleet, is_secret
 if TYPE_CHECKING:
     from vllm_runbooks.lint.linting import Knowledge
 
-MAX_CONFIG = 8_000_000
-"""Bytes of a config.json; the largest that are published have some 200,000."""
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
