@@ -95,7 +95,7 @@ class PlannedMemory:
     @cached_property
     def model(self) -> PlannedModel | str:
         """The model, or the missing inputs that identify it."""
-        from vllm_runbooks.plan.budget import subject_in_catalog
+        from vllm_runbooks.plan.budget import subject_by_name, subject_in_catalog
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
@@ -103,7 +103,7 @@ class PlannedMemory:
         subject = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
         if subject is None and self._cached is not None:
             subject = self._cached(name, self.arguments)
-        return subject or f"model {redact_name(name)} is not in the catalog"
+        return subject or subject_by_name(name, self._specs()) or f"model {redact_name(name)} is not in the catalog"
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:

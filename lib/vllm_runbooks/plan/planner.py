@@ -27,7 +27,7 @@ from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
+from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_by_name, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import layer_bytes, tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
@@ -65,9 +65,10 @@ def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -
 
 
 def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
-    known = subject_in_catalog(name, catalog.specs())
+    known = subject_by_name(name, catalog.specs())
     revision, folder = model_cache.placement(options)
-    if known is not None and not known.is_partial and revision in (None, "main"):
+    is_whole = known is not None and not known.is_partial and not known.is_assumed
+    if is_whole and revision in (None, "main"):
         return known
     try:
         files = hub.find(known.name if known else name, access, revision=revision, download_dir=folder)
