@@ -25,8 +25,8 @@ class StandInModel:
     files: dict[str, bytes]
     revisions: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
     is_gated: bool = False
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Sizes that the API reports in place of the files' own."""
+    sizes: dict[str, int | None] = field(default_factory=dict)
+    """Sizes that the API reports in place of the files' own; None for no size."""
 
 
 @dataclass

@@ -72,7 +72,6 @@ def test_gpus_are_found_by_common_names(shelf: Specs, spec: str, expected: list[
     [
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
-        ("H100", "ambiguous GPU name; use H100-80GB or H100-NVL"),
         ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),

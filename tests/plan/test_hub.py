@@ -206,7 +206,7 @@ def test_a_revision_is_read(hub: StandInHub) -> None:
     found = planner.model(NAME, {"revision": "wide"}, access=HubAccess.NETWORK)
     assert found.source is not None
     assert found.source.endswith("revision fffffff")
-    assert planner.cached_model(NAME, "wide") is not None
+    assert planner.cached_model(NAME, {"revision": "wide"}) is not None
     assert planner.cached_model(NAME) is None
 
 
@@ -223,7 +223,7 @@ def test_a_revision_is_read(hub: StandInHub) -> None:
         (
             "model.safetensors.index.json",
             json.dumps({"weight_map": {str(number): f"{number}.safetensors" for number in range(2001)}}).encode(),
-            "names 2001 files, more than 2000",
+            "its weights are in 2001 files, more than the 2000 allowed",
         ),
         ("config.json", b"[1]", "contains no JSON object"),
     ],
@@ -242,6 +242,71 @@ def test_a_huge_index_is_not_downloaded(hub: StandInHub) -> None:
     hub.models[NAME] = sharded()
     hub.models[NAME].sizes["model.safetensors.index.json"] = 1 << 30
     assert "has 1073741824 bytes, more than the 67108864 allowed" in _refused()
+
+
+@one_host
+def test_a_file_of_unlisted_size_is_read_up_to_the_limit(hub: StandInHub) -> None:
+    """The rest of it stays on the Hub."""
+    hub.models[NAME] = model()
+    hub.models[NAME].sizes["config.json"] = None
+    hub.models[NAME].files["config.json"] = b" " * 9_000_000
+    hub.ignores_ranges = True
+    assert "config.json has 8000001 bytes, more than the 8000000 allowed" in _refused()
+
+
+@one_host
+def test_a_short_file_is_not_kept(hub: StandInHub) -> None:
+    """A file without its end is read again by the next plan."""
+    hub.models[NAME] = model()
+    hub.models[NAME].sizes["config.json"] = 9000
+    assert "config.json has 9000 bytes on the Hub, but" in _refused()
+    del hub.models[NAME].sizes["config.json"]
+    assert planner.model(NAME, access=HubAccess.NETWORK).checkpoint_bytes
+
+
+@one_host
+def test_shards_without_an_index_are_limited(hub: StandInHub) -> None:
+    """2,000 weight files, also without an index that names them."""
+    hub.models[NAME] = StandInModel({"config.json": b"{}", **{f"{number}.safetensors": b"" for number in range(2001)}})
+    assert "its weights are in 2001 files, more than the 2000 allowed" in _refused()
+
+
+@one_host
+def test_a_deeply_nested_configuration_is_one_line(hub: StandInHub) -> None:
+    """Python's limit of recursion is a fault of the file."""
+    hub.models[NAME] = model()
+    hub.models[NAME].files["config.json"] = b'{"a":' * 200_000
+    assert "config.json: invalid JSON" in _refused()
+
+
+@one_host
+def test_mistrals_copy_of_the_weights_is_not_counted(hub: StandInHub, tmp_path: Path) -> None:
+    """A repository with the same weights in two formats and no index, on the Hub and in a folder."""
+    both = model()
+    plain = planned_gib(str(in_folder(both, tmp_path / "plain")))
+    both.files["consolidated.safetensors"] = both.files["model.safetensors"]
+    hub.models[NAME] = both
+    size = planner.model(NAME, access=HubAccess.NETWORK).checkpoint_bytes
+    local = in_folder(both, tmp_path / "both")
+    assert planner.model(str(local)).checkpoint_bytes == size
+    assert planned_gib(str(local)) == plain
+    (local / "model.safetensors").unlink()
+    assert planner.model(str(local)).checkpoint_bytes == size
+
+
+@one_host
+def test_a_download_folder_is_a_cache(hub: StandInHub, tmp_path: Path) -> None:
+    """`--download-dir` names the cache that plan, lint and diagnose read."""
+    place = model_cache.place(NAME, tmp_path)
+    in_folder(model(), place / "snapshots" / COMMIT)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(COMMIT)
+    options = {"download_dir": str(tmp_path)}
+    assert planner.cached_model(NAME) is None
+    assert planner.cached_model(NAME, options) is not None
+    assert model_cache.cached_config(NAME, options) is not None
+    assert planner.model(NAME, options).is_downloaded
+    assert hub.requests == []
 
 
 @one_host

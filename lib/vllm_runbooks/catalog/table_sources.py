@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "mtp_models": "vllm_runbooks.catalog.release_rules:SinceRelease",
     "nginx": "vllm_runbooks.plan.proxy:NginxText",
     "non_torch_memory": "vllm_runbooks.plan.costs:MeasuredMemory",
+    "quantized_names": "vllm_runbooks.plan.quantized_names:QuantizedName",
     "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
     "speculative_keys": "vllm_runbooks.catalog.release_rules:ValueHistory",
     "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",

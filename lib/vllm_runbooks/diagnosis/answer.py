@@ -52,7 +52,7 @@ def answer(
     cards: Sequence[HostGpu] = (),
     specs: Callable[[], Specs] | None = None,
     model: Callable[[], PlannedModel | None] | None = None,
-    cached: Callable[[str, str | None], PlannedModel | None] | None = None,
+    cached: Callable[[str, Mapping[str, Any]], PlannedModel | None] | None = None,
 ) -> Answer:
     """Diagnose the evidence.
 
@@ -68,7 +68,7 @@ def answer(
         cards: GPUs of the launch, if known.
         specs: Returns models and GPUs; called only if memory was printed.
         model: Returns the launch's model if it is not in the catalog.
-        cached: Returns the model of a name and revision that is only in this host's cache of the Hub.
+        cached: Returns the model of a name and options that is only in this host's cache of the Hub.
 
     Raises:
         InputError: No launch has this number.
@@ -155,7 +155,7 @@ class _Request(NamedTuple):
     policy: Policy | None = None
     cards: tuple[HostGpu, ...] = ()
     model: Callable[[], PlannedModel | None] | None = None
-    cached: Callable[[str, str | None], PlannedModel | None] | None = None
+    cached: Callable[[str, Mapping[str, Any]], PlannedModel | None] | None = None
 
 
 def _answer(request: _Request, starts: list[ServerRun], chosen: list[ServerRun]) -> Answer:

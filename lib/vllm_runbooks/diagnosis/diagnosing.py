@@ -73,10 +73,10 @@ def diagnose(
     return answer if note is None else replace(answer, notes=(languages.Wording(shelf.lang)(note), *answer.notes))
 
 
-def _cached_model(name: str, revision: str | None) -> PlannedModel | None:
+def _cached_model(name: str, options: Mapping[str, Any]) -> PlannedModel | None:
     from vllm_runbooks.plan import planner
 
-    return planner.cached_model(name, revision)
+    return planner.cached_model(name, options)
 
 
 _MOST_LOGS = 50

@@ -63,7 +63,7 @@ class PlannedMemory:
         specs: Callable[[], Specs],
         source: str,
         model: Callable[[], PlannedModel | None] | None = None,
-        cached: Callable[[str, str | None], PlannedModel | None] | None = None,
+        cached: Callable[[str, Mapping[str, Any]], PlannedModel | None] | None = None,
         lang: str | None = None,
     ) -> None:
         """Plan the memory of a launch.
@@ -75,7 +75,7 @@ class PlannedMemory:
             specs: Returns models and GPUs; called only to plan.
             source: Name for its figures.
             model: Returns the model if it is not in the catalog; called only to plan.
-            cached: Returns the model of a name and revision that is only in this host's cache of the Hub.
+            cached: Returns the model of a name and options that is only in this host's cache of the Hub.
             lang: Language of the remedies; None for English.
         """
         self._say = Wording(lang)
@@ -95,16 +95,15 @@ class PlannedMemory:
     @cached_property
     def model(self) -> PlannedModel | str:
         """The model, or the missing inputs that identify it."""
-        from vllm_runbooks.plan.budget import subject_in_catalog
+        from vllm_runbooks.plan.budget import subject_by_name, subject_in_catalog
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
             return "the log does not print the model; use --command"
         subject = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
         if subject is None and self._cached is not None:
-            revision = self.arguments.get("revision")
-            subject = self._cached(name, revision if isinstance(revision, str) else None)
-        return subject or f"model {redact_name(name)} is not in the catalog"
+            subject = self._cached(name, self.arguments)
+        return subject or subject_by_name(name, self._specs()) or f"model {redact_name(name)} is not in the catalog"
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:

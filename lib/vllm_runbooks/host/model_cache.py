@@ -15,7 +15,11 @@ from vllm_runbooks.core.errors import InputError
 _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _REVISION = re.compile(r"(?:[\w-][\w.-]{0,99}/){0,4}[\w-][\w.-]{0,99}", re.ASCII)
 _COMMIT = re.compile(r"[\w-]{1,64}", re.ASCII)
-_MAX_CONFIG = 8_000_000
+MAX_CONFIG = 8_000_000
+"""Bytes of a config.json; the largest that are published have some 200,000."""
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Variables that keep the client from the Hub."""
+_YES = frozenset({"1", "true", "yes", "on"})
 MAIN = "main"
 
 
@@ -41,6 +45,11 @@ def is_revision(revision: str) -> bool:
 def is_commit(text: object) -> bool:
     """Whether a value can be the id of a commit."""
     return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
+
+
+def is_set(variable: str, variables: Mapping[str, str]) -> bool:
+    """Whether a variable of the Hub's client has one of its words for true."""
+    return variables.get(variable, "").casefold() in _YES
 
 
 def hub_cache(variables: Mapping[str, str] = os.environ) -> Path | None:
@@ -77,6 +86,12 @@ def snapshot(name: str, revision: str | None, root: Path | None) -> CachedModel 
     return CachedModel(folder, commit) if is_commit(commit) and folder.is_dir() else None
 
 
+def placement(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Revision and download folder that a launch's options name."""
+    revision, folder = (options.get(dest) for dest in ("revision", "download_dir"))
+    return str(revision) if revision else None, str(folder) if folder else None
+
+
 def cached(name: str, revision: str | None = None, download_dir: str | None = None) -> tuple[CachedModel, ...]:
     """Copies of a model with a config.json on this host: vLLM's first, then ours."""
     try:
@@ -91,12 +106,12 @@ def cached(name: str, revision: str | None = None, download_dir: str | None = No
     return tuple(found)
 
 
-def cached_config(name: str, revision: str | None = None) -> Mapping[str, Any] | None:
-    """The config.json of a cached model; None if it is not cached or not readable."""
-    for model in cached(name, revision):
+def cached_config(name: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The config.json of a launch's cached model; None if it is not cached or not readable."""
+    for model in cached(name, *placement(options)):
         try:
             with (model.folder / "config.json").open("rb") as stream:
-                config = json.loads(stream.read(_MAX_CONFIG))
+                config = json.loads(stream.read(MAX_CONFIG))
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(config, dict):

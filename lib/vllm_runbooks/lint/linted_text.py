@@ -68,15 +68,15 @@ class Knowledge:
     rules: Mapping[str, Rule]
     specs: Specs
     lang: str | None = None
-    cached_config: Callable[[str, str | None], Mapping[str, Any] | None] | None = None
-    """Reads the config.json of a model and revision that the catalog does not have; None for none."""
+    cached_config: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None] | None = None
+    """Reads the config.json of a launch's model that the catalog does not have; None for none."""
 
-    def model(self, name: str, revision: object = None) -> Model | None:
+    def model(self, name: str, options: Mapping[str, Any]) -> Model | None:
         """Facts of a model of the catalog, or of this host's cache of the Hub; None if unknown."""
         known = self.specs.model(name)
         if known is not None or self.cached_config is None:
             return known
-        config = self.cached_config(name, revision if isinstance(revision, str) else None)
+        config = self.cached_config(name, options)
         return None if config is None else model_from_config(config, self.specs.architectures, name=name)
 
     @cached_property
@@ -456,7 +456,7 @@ class LintedText:
         return meaning.LaunchFacts(
             flags=parsed.flags,
             support=support.load(data.version),
-            model=self.knowledge.model(parsed.model, parsed.flags.get("revision")) if parsed.model else None,
+            model=self.knowledge.model(parsed.model, parsed.flags) if parsed.model else None,
             name=parsed.model,
             has_own_network=launch.kind != "shell",
             is_local=launch.is_local,

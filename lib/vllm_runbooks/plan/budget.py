@@ -16,6 +16,7 @@ from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
+from vllm_runbooks.plan.quantized_names import base_of, quantized_config
 from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
@@ -43,6 +44,8 @@ class PlannedModel:
     """Whether fields missing in the configuration are unknown."""
     is_downloaded: bool = False
     """Whether `source` names files of the Hub."""
+    is_assumed: bool = False
+    """Whether its quantization is the usual one for its name."""
     draft: DraftModel | None = None
     """Separate draft model, if the launch names one whose configuration is available."""
 
@@ -108,6 +111,16 @@ def subject_in_catalog(name: str, specs: Specs) -> PlannedModel | None:
         return None
     file = specs.file(entry.id)
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
+
+
+def subject_by_name(name: str, specs: Specs) -> PlannedModel | None:
+    """Model of the catalog, or a quantized checkpoint of one by its name; None if unknown."""
+    if (known := subject_in_catalog(name, specs)) is not None or (found := base_of(name, specs)) is None:
+        return known
+    base, row = found
+    source = f"the configuration of {base.id} and the usual layout for this name: {row.layout}"
+    made = subject(name, quantized_config(base, row), is_partial=base.is_partial, source=source)
+    return replace(made, is_assumed=True)
 
 
 def drafted(model: PlannedModel, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> PlannedModel:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,7 +19,8 @@ from vllm_runbooks.core.errors import InputError
 MAX_HEADER = 100_000_000
 """Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
 INDEX = "model.safetensors.index.json"
-_MAX_INDEX = 100_000_000
+MAX_INDEX = 64 << 20
+"""Bytes of an index; those of the largest models have a tenth of that."""
 
 
 def tensor_bytes(folder: Path) -> int | None:
@@ -40,8 +42,18 @@ def tensor_bytes(folder: Path) -> int | None:
         if total is not None and not _is_size(total):
             raise _no_index(folder / INDEX)
         return total or None
-    files = sorted(folder.glob("*.safetensors"))
+    files = _in_folder(folder)
     return sum(map(_header_bytes, files)) if files else None
+
+
+def weight_files(names: Iterable[str]) -> list[str]:
+    """Names of the weight files of a model without an index; Mistral's copy of the same weights counts if alone."""
+    files = sorted(name for name in names if name.endswith(".safetensors") and "/" not in name)
+    return [name for name in files if not name.startswith("consolidated")] or files
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return [folder / name for name in weight_files(path.name for path in folder.glob("*.safetensors"))]
 
 
 def shards(folder: Path) -> list[str]:
@@ -77,9 +89,11 @@ def _index(folder: Path) -> dict[str, Any] | None:
     path = folder / INDEX
     try:
         with path.open("rb") as stream:
-            text = stream.read(_MAX_INDEX)
+            text = stream.read(MAX_INDEX + 1)
     except FileNotFoundError:
         return None
+    if len(text) > MAX_INDEX:
+        raise InputError(f"{path}: has more than the {MAX_INDEX} bytes allowed for an index; download it again")
     try:
         index = json.loads(text)
     except (ValueError, RecursionError):
@@ -101,7 +115,7 @@ def tensor_names(folder: Path) -> frozenset[str] | None:
     index = _index(folder)
     if index is not None:
         return frozenset(index.get("weight_map", {})) or None
-    files = sorted(folder.glob("*.safetensors"))
+    files = _in_folder(folder)
     return frozenset(name for path in files for name in _header(path)) if files else None
 
 
@@ -156,8 +170,8 @@ def layer_bytes(folder: Path) -> dict[int, int]:
     if not has_headers(folder):
         return {}
     layers: dict[int, int] = {}
-    for file in shards(folder) or sorted(path.name for path in folder.glob("*.safetensors")):
-        for name, place in _header(folder / file).items():
+    for file in [folder / name for name in shards(folder)] or _in_folder(folder):
+        for name, place in _header(file).items():
             if (match := _LAYER.match(name)) is None or name.endswith(_LEFT_OUT):
                 continue
             is_converted = place.dtype in _FLOATS and _SCALE not in name
@@ -305,7 +319,7 @@ def _weight_problems(folder: Path) -> list[str]:
     if missing:
         shortage = f"{len(missing)} of {len(named)} weight files are missing"
         faults.append(f"{folder}: {shortage}, first {missing[0]}; download them")
-    files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
+    files = [folder / name for name in named if name not in missing] or _in_folder(folder)
     if not files and not missing:
         others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
         return (

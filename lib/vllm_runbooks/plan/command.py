@@ -185,7 +185,7 @@ def plan(
         repeated += ["--calibration", str(calibration)] if calibration is not None else []
         repeated += ["--no-calibration"] * no_calibration + ["--offline"] * offline
         folder = str(deploy) if deploy is not None and answer.fits is not False else ""
-        origin = request.model.source if request.model.is_downloaded else None
+        origin = request.model.source if request.model.is_downloaded or request.model.is_assumed else None
         summary = summaries.summarize(
             answer, remedies, options=repeated, folder=folder, again=_again(explain=explain), origin=origin or ""
         )

@@ -38,13 +38,9 @@ _FIRST = 1 << 16
 """Bytes of the first read of a weights file; most headers are shorter."""
 _MAX_HEADER = 25_000_000
 """Bytes of a header, as `huggingface_hub` limits them (constants.py, SAFETENSORS_MAX_HEADER_LENGTH)."""
-_MAX_CONFIG = 8_000_000
-_MAX_INDEX = 64 << 20
 _MAX_SHARDS = 2000
 _PARALLEL = 8
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _MODELSCOPE = "VLLM_USE_MODELSCOPE"
-_YES = frozenset({"1", "true", "yes", "on"})
 
 
 class HubAccess(StrEnum):
@@ -121,13 +117,12 @@ def _files(model: CachedModel, where: str = "this host's cache of the Hub") -> H
 
 
 def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> CachedModel:
-    is_set = {key: environment.get(key, "").casefold() in _YES for key in (*_OFFLINE, _MODELSCOPE)}
-    if is_set[_MODELSCOPE]:
+    if model_cache.is_set(_MODELSCOPE, environment):
         raise _UnreachableError(
             f"{name}: unknown model; {_MODELSCOPE} is set, and models on ModelScope are not supported; "
             "download the model and give its folder"
         )
-    offline = next((key for key in _OFFLINE if is_set[key]), None)
+    offline = next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), None)
     if offline is not None:
         raise _UnreachableError(f"{name}: unknown model, and not in this host's cache of the Hub; {offline} is set")
     if extras.missing(PART):
@@ -206,13 +201,19 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
     if "config.json" not in sizes:
         raise InputError(f"{name}: the repository has no config.json; give the model that it was converted from")
     root = model_cache.our_cache()
-    for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):
-        limit = _MAX_INDEX if file == checkpoints.INDEX else _MAX_CONFIG
-        if (sizes.get(file) or 0) > limit:
-            raise InputError(f"{name}: {file} has {sizes[file]} bytes, more than the {limit} allowed for such a file")
-        if file in sizes:
-            client.hf_hub_download(name, file, revision=commit, cache_dir=root, etag_timeout=_READ_S)
     folder = model_cache.place(name, root) / "snapshots" / commit
+    for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):
+        if file in sizes and not (folder / file).is_file():
+            limit = checkpoints.MAX_INDEX if file == checkpoints.INDEX else model_cache.MAX_CONFIG
+            content = b""
+            if (sizes[file] or 0) <= limit:
+                content = _read(client.hf_hub_url(name, file, revision=commit), limit + 1, until)
+            if (size := max(sizes[file] or 0, len(content))) > limit:
+                raise InputError(f"{name}: {file} has {size} bytes, more than the {limit} allowed for such a file")
+            if sizes[file] not in (None, len(content)):
+                raise InputError(f"{name}: {file} has {sizes[file]} bytes on the Hub, but {len(content)} came; try again")
+            folder.mkdir(parents=True, exist_ok=True)
+            store(folder / file, content)
     missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]
     with ThreadPoolExecutor(_PARALLEL) as pool:
         for file, header in pool.map(lambda file: (file, _header(name, file, commit, sizes[file], until)), missing):
@@ -225,16 +226,12 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
 
 
 def _weight_files(name: str, folder: Path, sizes: Mapping[str, int | None]) -> list[str]:
-    if checkpoints.INDEX not in sizes:
-        files = [file for file in sizes if file.endswith(".safetensors") and "/" not in file]
-        # The same weights in Mistral's format.
-        return sorted(file for file in files if not file.startswith("consolidated")) or sorted(files)
     try:
-        files = checkpoints.shards(folder)
+        files = checkpoints.shards(folder) if checkpoints.INDEX in sizes else checkpoints.weight_files(sizes)
     except InputError:
         raise InputError(f"{name}: {checkpoints.INDEX} on the Hub is not a safetensors index") from None
     if len(files) > _MAX_SHARDS:
-        raise InputError(f"{name}: {checkpoints.INDEX} names {len(files)} files, more than {_MAX_SHARDS}")
+        raise InputError(f"{name}: its weights are in {len(files)} files, more than the {_MAX_SHARDS} allowed")
     missing = [file for file in files if file not in sizes]
     if missing:
         raise InputError(f"{name}: the repository lacks {len(missing)} of the {len(files)} files in its index")
@@ -286,5 +283,5 @@ def _parts(url: str, length: int) -> Iterator[bytes]:
     else:
         opened = contextlib.closing(session.get(url, headers=headers, timeout=_READ_S, stream=True))
     with opened as response:
-        response.raise_for_status()
+        utils.hf_raise_for_status(response)
         yield from response.iter_bytes() if hasattr(response, "iter_bytes") else response.iter_content(_FIRST)

@@ -242,7 +242,8 @@ def _always(settings: LaunchSettings) -> Make:
 
 HOST_CARDS = 8
 """Assumed number of GPUs per host: nearly all GPU servers have eight."""
-_MOST_CARDS = 8 * HOST_CARDS
+MOST_CARDS = 8 * HOST_CARDS
+"""GPUs of the largest replica that is searched by default."""
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:
@@ -255,7 +256,7 @@ def fewest_cards(
     make: MakeSplit,
     device: Device,
     *,
-    most: int = _MOST_CARDS,
+    most: int = MOST_CARDS,
     like: Ranks | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,

@@ -7,6 +7,8 @@ bandwidth.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -67,15 +69,17 @@ class CopySplit(NamedTuple):
 def candidates(cards: int, prefill: int = 1, largest: int | None = None) -> tuple[CopySplit, ...]:
     """Every split of at most `cards` GPUs with as many replicas as fit; full use comes first.
 
-    A replica has at most `largest` GPUs, by default all.
+    A replica has at most `largest` GPUs, by default all. If it can have more than `_LARGEST`, the sizes are powers of
+    two and divisors of the number of GPUs.
     """
     groups = cards // prefill
     most = groups if largest is None else min(groups, max(1, largest // prefill))
+    sizes = [size for size in range(1, most + 1) if most <= _LARGEST or not size & (size - 1) or groups % size == 0]
     splits = [
         CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
-        for tensor in range(1, most + 1)
-        for pipeline in range(1, most // tensor + 1)
-        for data in range(1, most // (tensor * pipeline) + 1)
+        for tensor in sizes
+        for pipeline in sizes[: bisect_right(sizes, most // tensor)]
+        for data in sizes[: bisect_right(sizes, most // (tensor * pipeline))]
     ]
     return tuple(sorted(splits, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
@@ -275,6 +279,10 @@ def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...]
     The ranks of one tensor-parallel group are of one kind and on one host if there are enough such
     GPUs. The same applies to the groups of one replica.
     """
+    if devices.count(devices[0]) == len(devices):
+        return tuple(
+            tuple(range(replica * split.each, (replica + 1) * split.each)) for replica in range(split.replicas)
+        )
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
     by_card: list[Callable[[_Slot], object]] = [
         lambda slot: _kind(slot.device),
@@ -534,6 +542,12 @@ class _LayoutPlanner:
     calibrate: Calibrate | None
     network: Network
 
+    @cached_property
+    def kinds(self) -> list[int]:
+        """For each GPU, the index of the first that is equal."""
+        firsts: dict[Device, int] = {}
+        return [firsts.setdefault(device, place) for place, device in enumerate(self.devices)]
+
     def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
         """Check one split, on the GPUs at the indices `among` if given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
@@ -541,20 +555,24 @@ class _LayoutPlanner:
         places = tuple(
             tuple(usable[place] for place in copy) for copy in placed([self.devices[place] for place in usable], split)
         )
-        copies = [tuple(self.devices[place] for place in copy) for copy in places]
-        settings = self.make(ranks, copies[0][0])
+        counts: dict[tuple[Device, ...], int] = {
+            tuple(self.devices[kind] for kind in kinds): count
+            for kinds, count in Counter(tuple(self.kinds[place] for place in copy) for copy in places).items()
+        }
+        first = next(iter(counts))
+        settings = self.make(ranks, first[0])
         idle = len(self.devices) - split.cards
         refused = illegal(self.model, ranks, settings.key, encoder_off=settings.media.loads_no_encoder)
         if refused:
-            return LayoutChoice(split.replicas, ranks, copies[0], places, refused, idle=idle)
+            return LayoutChoice(split.replicas, ranks, first, places, refused, idle=idle)
         stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
-        budgets = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
+        budgets = {copy: stage(ranks, copy) for copy in counts}
         worst = max(budgets, key=lambda copy: _poverty(budgets[copy]))
         made = budgets[worst]
         context = self.context or made.settings.scheduler.max_model_len
         fabrics = [_fabric(self.model, ranks, copy, settings.version) for copy in budgets]
         served = {copy: self._served(copy_budget, context) for copy, copy_budget in budgets.items()}
-        total = [size * ranks.data for copy in copies if (size := served[copy][0]) is not None]
+        total = [size * ranks.data * counts[copy] for copy, (size, _) in served.items() if size is not None]
         between = {copy: self._between(copy_budget, copy) for copy, copy_budget in budgets.items()}
         names = _listed(self.devices[place].name for place in among)
         alone = (f"only on {names}: a separate server",) if among else ()
@@ -570,8 +588,8 @@ class _LayoutPlanner:
             made,
             tuple(self._also(made, budgets, reasons, idle)),
             speed(self.model, made, context, between[worst]) if context else None,
-            sum(total) if len(total) == len(copies) else None,
-            sum(served[copy][1] for copy in copies) * ranks.data,
+            sum(total) if len(total) == len(served) else None,
+            sum(useful * counts[copy] for copy, (_, useful) in served.items()) * ranks.data,
             _serves(made, context),
             max(fabric.slow for fabric in fabrics),
             idle,
@@ -707,7 +725,9 @@ def _moved(parts: tuple[int, ...], made: Budget) -> tuple[int, ...]:
 
 _LARGEST = 64
 """GPUs of the largest replica that is planned while a smaller one fits: a fleet runs more replicas."""
-_LISTED = 100
+_MOST = 512
+"""GPUs of the largest replica that is planned at all."""
+_LISTED = 40
 """Layouts that are returned: of odd numbers of GPUs, hundreds fit with some GPUs idle."""
 
 
@@ -728,14 +748,16 @@ def ways(
     without; also one that shows the smallest number of GPUs, and for unequal GPUs the best that
     uses one kind. `context` is the length of a request in tokens, by default `max_model_len`;
     `like` has the sizes that are not searched. Replicas of more than `_LARGEST` GPUs are
-    included only if no smaller one may fit.
+    included only if no smaller one may fit, and none has more than `_MOST`.
     """
+    alike: dict[Device, Device] = {}
+    devices = [alike.setdefault(device, device) for device in devices]  # compared by identity, which is fast
     judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill, _LARGEST)
     judged = [judge.way(split) for split in splits if split.cards == len(devices)]
     if len(devices) > _LARGEST and not any(way.fits is not False for way in judged):
-        splits = candidates(len(devices), judge.like.prefill)
-        judged += [judge.way(split) for split in splits if split.cards == len(devices) and split.each > _LARGEST]
+        large = [split for split in candidates(len(devices), judge.like.prefill, _MOST) if split.each > _LARGEST]
+        judged += [judge.way(split) for split in large if split.cards == len(devices)]
     least_sure = min((_FITS[way.fits] for way in judged), default=_FITS[False])
     if least_sure:
         # Copies of a dense model inside one server are the same as more replicas.

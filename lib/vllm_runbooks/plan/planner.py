@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
@@ -16,6 +17,7 @@ from vllm_runbooks.core.evidence import PlanQuestion
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import PlanComparison
 from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.host import model_cache
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import knowledge
@@ -25,7 +27,7 @@ from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
+from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_by_name, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import layer_bytes, tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
@@ -53,18 +55,20 @@ def model(
     return _named(name, options or {}, access) or plan_reading.model_in_catalog(name, catalog.specs())
 
 
-def cached_model(name: str, revision: str | None = None) -> PlannedModel | None:
+def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlannedModel | None:
     """Model of the Hub in a cache of this host; None if no cache has a readable one."""
+    revision, folder = model_cache.placement(options)
     with suppress(InputError):
-        files = hub.find(name, hub.HubAccess.CACHE, revision=revision)
+        files = hub.find(name, hub.HubAccess.CACHE, revision=revision, download_dir=folder)
         return None if files is None else _local(files.folder, name, files.source)
     return None
 
 
 def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
-    known = subject_in_catalog(name, catalog.specs())
-    revision, folder = (str(options[dest]) if options.get(dest) else None for dest in ("revision", "download_dir"))
-    if known is not None and not known.is_partial and revision in (None, "main"):
+    known = subject_by_name(name, catalog.specs())
+    revision, folder = model_cache.placement(options)
+    is_whole = known is not None and not known.is_partial and not known.is_assumed
+    if is_whole and revision in (None, "main"):
         return known
     try:
         files = hub.find(known.name if known else name, access, revision=revision, download_dir=folder)
@@ -113,7 +117,7 @@ def _local(folder: Path, name: str | None = None, source: str | None = None) -> 
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file; give a folder with the model's config.json")
         with path.open("rb") as stream:
-            text = stream.read(plan_reading.MAX_CONFIG + 1)
+            text = stream.read(model_cache.MAX_CONFIG + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
     made = plan_reading.told_model(
@@ -130,7 +134,7 @@ def _local(folder: Path, name: str | None = None, source: str | None = None) -> 
 def _content(path: Path) -> Any:
     """Content of a JSON file; None if there is none that can be read."""
     with suppress(OSError, ValueError, RecursionError), path.open("rb") as stream:
-        return json.loads(stream.read(plan_reading.MAX_CONFIG))
+        return json.loads(stream.read(model_cache.MAX_CONFIG))
     return None
 
 

@@ -12,9 +12,10 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.host.model_cache import MAX_CONFIG
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
-from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
+from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_by_name, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
 from vllm_runbooks.plan.planned import checked, layouts, plan
@@ -30,8 +31,6 @@ from vllm_runbooks.reading.deployment import fleet, is_secret
 if TYPE_CHECKING:
     from vllm_runbooks.lint.linting import Knowledge
 
-MAX_CONFIG = 8_000_000
-"""Bytes of a config.json; the largest that are published have some 200,000."""
 _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
@@ -59,7 +58,7 @@ def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
     Raises:
         InputError: No model has this name, or several begin with it.
     """
-    model = subject_in_catalog(name, specs)
+    model = subject_by_name(name, specs)
     longer = specs.models_like(name) if model is None else []
     if len(longer) > 1:
         more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""

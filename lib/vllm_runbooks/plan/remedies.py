@@ -260,8 +260,8 @@ def _quantized(model: PlannedModel, specs: Specs) -> Iterator[PlannedModel]:
 
 
 def _of_more_gpus(free: PlanningRequest) -> Iterator[PlanRemedy]:
-    """The fewest GPUs of the same kind, on one host or up to twice as many."""
-    if len({card.gpu.name for card in free.cards}) > 1:
+    """The fewest GPUs of the same kind, on one host or up to twice as many; none for a fleet."""
+    if len({card.gpu.name for card in free.cards}) > 1 or len(free.cards) > inverse.MOST_CARDS:
         return
     result = inverse.fewest_cards(
         free.model,

@@ -162,10 +162,7 @@ def _missing(folder: Path, subject: ServedLaunch) -> list[str]:
 
 
 def _is_offline(subject: ServedLaunch) -> bool:
-    return any(
-        subject.variables.get(name, "").casefold() in ("1", "true", "yes", "on")
-        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    )
+    return any(model_cache.is_set(name, subject.variables) for name in model_cache.OFFLINE)
 
 
 def _snapshot(name: str, subject: ServedLaunch) -> Path | None:

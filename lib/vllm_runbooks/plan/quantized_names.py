@@ -1,0 +1,55 @@
+"""Quantized checkpoints of the catalog's models, by the end of their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from vllm_runbooks.catalog.specs import ModelFile, Specs
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import AUTHORED
+
+_NOT_QUANTIZED = ("lm_head", "re:.*(?:vision|visual|audio)", r"re:.*\.(?:gate|router)$")
+"""Modules that the tools leave out: the LM head, encoders, and the gates of experts."""
+_PREFIX = "meta-"
+"""Word that some names of Llama models begin with."""
+
+
+@dataclass(frozen=True)
+class QuantizedName:
+    """A row of `quantized_names`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    ending: str
+    """Pattern of the end of a name."""
+    layout: str
+    config: dict[str, Any]
+    """The usual `quantization_config`."""
+    source: str
+
+
+def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
+    """The model that a name with a quantization's ending is made from, and that quantization; None if unknown."""
+    for row in load_table("quantized_names", QuantizedName).values():
+        match = re.search(rf"(?:{row.ending})$", name, re.ASCII | re.IGNORECASE)
+        if match is not None:
+            base = next(_bases(name[: match.start()], specs), None)
+            return None if base is None else (base, row)
+    return None
+
+
+def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
+    last = name.rpartition("/")[2]
+    for candidate in (name, last, last.casefold().removeprefix(_PREFIX)):
+        model = specs.model(candidate)
+        if model is not None and model.id is not None:
+            yield specs.file(model.id)
+
+
+def quantized_config(base: ModelFile, row: QuantizedName) -> dict[str, Any]:
+    """A model's configuration with the usual quantization."""
+    config = {key: value for key, value in base.config.items() if key != "compression_config"}
+    return {**config, "quantization_config": {**row.config, "ignore": list(_NOT_QUANTIZED)}}
