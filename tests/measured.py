@@ -1,18 +1,21 @@
 """Errors of the planner for launches with printed memory (`measured_starts.yaml`).
 
-python tests/measured.py          prints the tables
-python tests/measured.py --docs   writes them into docs/planning.md
+python tests/measured.py           prints the tables
+python tests/measured.py --docs    writes them into docs/planning.md
+python tests/measured.py --bands   writes catalog/tables/band_widths.yaml
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from ruamel.yaml import YAML
 
@@ -20,6 +23,7 @@ from pages import write_between
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -91,6 +95,19 @@ class Start:
     called: str | None = None
     note: str | None = None
     skip: Sequence[str] = ()
+
+    @property
+    def origin(self) -> str:
+        """What it has in common with its siblings: the repository, case or report."""
+        return self.id if self.source.startswith("the line of worker.py") else self.source.partition(",")[0]
+
+    @property
+    def kind(self) -> str:
+        """Its row of `band_widths`."""
+        made = self.budget
+        return costs.launch_kind(
+            made.settings, made.ranks[0].device.capability, has_encoder=made.encoder is not None
+        )
 
     @cached_property
     def subject(self) -> PlannedModel:
@@ -189,6 +206,20 @@ class Off(NamedTuple):
         """As a share of the printed figure."""
         return self.planned / self.printed - 1
 
+    def beyond(self, shift: float) -> float:
+        """How many times its distance to the band's end the printed figure is off, with a planned one lower by `shift`."""
+        error = self.printed - (self.planned - shift)
+        return error / (self.high - self.planned) if error > 0 else -error / (self.planned - self.low)
+
+    def widened(self, row: costs.BandWidth) -> Off:
+        """The same with another width."""
+        planned = self.planned - row.shift_gib
+        return self._replace(
+            planned=planned,
+            low=planned - row.factor * (self.planned - self.low),
+            high=max(self.high, planned + row.factor * (self.high - self.planned)),
+        )
+
     @property
     def holds(self) -> bool:
         """Whether the printed figure is between low and high, including its rounding."""
@@ -209,9 +240,8 @@ def weights() -> list[Off]:
 
 
 def caches() -> list[Off]:
-    """Cache memory from the configuration and the GPU's total, printed or of a seed."""
-    known = [start for start in starts() if start.total_gib is not None or start.is_recorded]
-    return [off for start in known for off in _memory(start, "kv_gib", start.cache)]
+    """Cache memory from the configuration and the GPU's total, printed or of the catalog."""
+    return [off for start in starts() for off in _memory(start, "kv_gib", start.cache)]
 
 
 def counts() -> list[Off]:
@@ -229,6 +259,66 @@ def counts() -> list[Off]:
             if figure in start.printed and figure != start.counted:
                 found.append(Off(start, figure, start.printed[figure], planned, planned, planned))
     return found
+
+
+# ---- the width of bands
+
+
+_COVERAGE = 0.9
+
+
+@cache
+def raw_caches() -> tuple[Off, ...]:
+    """The KV caches as the terms alone have them, without `band_widths`."""
+    plain = costs.BandWidth(source="")
+    with patch.object(costs, "band_width", return_value=plain):
+        return tuple(off for start in starts() for off in _memory(replace(start), "kv_gib", replace(start).cache))
+
+
+def width(offs: Iterable[Off], kind: str) -> costs.BandWidth:
+    """The row of a kind of launch, from these launches.
+
+    The factor is the largest error of nine in ten sources, as a multiple of the terms' band. Fewer than ten sources
+    cannot show it, so their largest error is increased: doubled for one source, by a third for three.
+    """
+    sources: dict[str, list[Off]] = {}
+    for off in offs:
+        sources.setdefault(off.start.origin, []).append(off)
+    count, launches = len(sources), sum(map(len, sources.values()))
+    if not count:
+        return costs.BandWidth(factor=2.0, source="not measured")
+    shift = 0.0
+    if kind == "shared-memory":
+        # It is the operating system's memory, which no rule of a release derives.
+        shift = max(0.0, median(median(off.planned - off.printed for off in each) for each in sources.values()))
+    errors = sorted(max(off.beyond(shift) for off in each) for each in sources.values())
+    rank = ceil(_COVERAGE * count)
+    factor = errors[rank - 1] * (1 + 1 / count if rank == count else 1)
+    told = f"{launches} launches of {count} sources" if launches > 1 else "one launch"
+    return costs.BandWidth(shift_gib=round(shift, 2), factor=max(1.0, ceil(factor * 100) / 100), source=told)
+
+
+def _of_kind(kind: str, without: str | None = None) -> list[Off]:
+    return [off for off in raw_caches() if off.start.kind == kind and off.start.origin != without]
+
+
+def left_out() -> list[Off]:
+    """Each cache with the band that the launches of all other sources give its kind."""
+    return [
+        off.widened(width(_of_kind(off.start.kind, off.start.origin), off.start.kind)) for off in raw_caches()
+    ]
+
+
+def write_bands() -> None:
+    """Write the table of `band_widths`."""
+    path = HERE.parent / "catalog" / "tables" / "band_widths.yaml"
+    head = "# Written by python tests/measured.py --bands from the launches in tests/measured_starts.yaml.\n\n"
+    rows = {kind: width(_of_kind(kind), kind) for kind in costs.LAUNCH_KINDS}
+    text = "".join(
+        f"{kind}:\n  shift_gib: {row.shift_gib:g}\n  factor: {row.factor:g}\n  source: {row.source}\n"
+        for kind, row in rows.items()
+    )
+    path.write_text(head + text, encoding="utf-8")
 
 
 # ---- tables
@@ -354,7 +444,9 @@ def summary() -> str:
 
 def main() -> None:
     """Print all tables, or write the summary into the page."""
-    if sys.argv[1:] == ["--docs"]:
+    if sys.argv[1:] == ["--bands"]:
+        write_bands()
+    elif sys.argv[1:] == ["--docs"]:
         write_between(PAGE, _BEGIN, _END, summary())
     else:
         sys.stdout.write(f"{summary()}\n\n{_caches()}\n\n{_sources()}\n")

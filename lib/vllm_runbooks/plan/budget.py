@@ -459,7 +459,25 @@ def _terms(
     if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
-    return tuple(terms), captured, encoder if isinstance(encoder, EncoderProfile) else None
+    kind = costs.launch_kind(settings, device.capability, has_encoder=isinstance(encoder, EncoderProfile))
+    return _widened(terms, kind), captured, encoder if isinstance(encoder, EncoderProfile) else None
+
+
+def _widened(terms: Sequence[Term], kind: str) -> tuple[Term, ...]:
+    """The terms, with the error of launches of this kind in the band of non-torch memory."""
+    row, used = costs.band_width(kind), total(terms)
+    shift = int(row.shift_gib * GIB)
+
+    def widened(term: Term) -> Term:
+        if used is None or term.name != "non_torch" or term.band is None or row.factor == 1 and not shift:
+            return term
+        less, more = ((row.factor - 1) * side for side in (used.expected - used.low, used.high - used.expected))
+        low, expected, high = term.band
+        band = Band(max(0, low + min(0, shift) - int(less)), expected + shift, high + shift + int(more))
+        source = f"{term.source}; {row.shift_gib:+.2f} GiB, band times {row.factor:g} for {kind}: {row.source}"
+        return replace(term, band=band, source=source)
+
+    return tuple(map(widened, terms))
 
 
 def budget(
