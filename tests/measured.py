@@ -8,9 +8,11 @@ python tests/measured.py --bands   writes catalog/tables/band_widths.yaml
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import accumulate
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -153,6 +155,11 @@ class Start:
         return self.source.startswith("catalog/cases/")
 
     @property
+    def is_amd(self) -> bool:
+        """Whether its GPU is AMD's."""
+        return "AMD card" in (self.note or "")
+
+    @property
     def counted(self) -> str:
         """The printed figure that the blocks are counted from."""
         return next((figure for figure in ("kv_gib", "blocks", "tokens") if figure in self.printed), "")
@@ -206,19 +213,20 @@ class Off(NamedTuple):
         """As a share of the printed figure."""
         return self.planned / self.printed - 1
 
-    def beyond(self, shift: float) -> float:
-        """How many times its distance to the band's end the printed figure is off, with a planned one lower by `shift`."""
-        error = self.printed - (self.planned - shift)
-        return error / (self.high - self.planned) if error > 0 else -error / (self.planned - self.low)
+    @property
+    def total(self) -> float:
+        """GiB of the GPU."""
+        device = self.start.budget.ranks[0].device
+        return device.total.expected / GIB if device.total is not None else 0.0
+
+    def short(self, shift: float) -> float:
+        """Share of the GPU's memory that the low end, lower by `shift`, exceeds the printed figure."""
+        return max(0.0, self.low - shift - self.printed) / self.total
 
     def widened(self, row: costs.BandWidth) -> Off:
-        """The same with another width."""
-        planned = self.planned - row.shift_gib
-        return self._replace(
-            planned=planned,
-            low=planned - row.factor * (self.planned - self.low),
-            high=max(self.high, planned + row.factor * (self.high - self.planned)),
-        )
+        """The same with the memory of a kind of launch."""
+        low = self.low - row.shift_gib - row.margin * self.total
+        return self._replace(planned=self.planned - row.shift_gib, low=low)
 
     @property
     def holds(self) -> bool:
@@ -234,9 +242,10 @@ def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
         yield Off(start, figure, start.printed[figure], expected, low, high)
 
 
-def weights() -> list[Off]:
-    """The printed "Model loading took", planned from the configuration."""
-    return [off for start in starts() for off in _memory(start, "weights_gib", start.weights)]
+def weights(*, is_amd: bool = False) -> list[Off]:
+    """The printed "Model loading took", planned from the configuration; on AMD's GPUs or on all others."""
+    chosen = [start for start in starts() if start.is_amd == is_amd]
+    return [off for start in chosen for off in _memory(start, "weights_gib", start.weights)]
 
 
 def caches() -> list[Off]:
@@ -265,6 +274,7 @@ def counts() -> list[Off]:
 
 
 _COVERAGE = 0.9
+_FEW, _MANY = 3, 10
 
 
 @cache
@@ -275,48 +285,55 @@ def raw_caches() -> tuple[Off, ...]:
         return tuple(off for start in starts() for off in _memory(replace(start), "kv_gib", replace(start).cache))
 
 
-def width(offs: Iterable[Off], kind: str) -> costs.BandWidth:
-    """The row of a kind of launch, from these launches.
+def widths(offs: Iterable[Off]) -> dict[str, costs.BandWidth]:
+    """The rows of `band_widths` from these launches.
 
-    The factor is the largest error of nine in ten sources, as a multiple of the terms' band. Fewer than ten sources
-    cannot show it, so their largest error is increased: doubled for one source, by a third for three.
+    The margin covers nine in ten launches, with the same weight for each source. Fewer than ten sources cannot show
+    that, so it is increased: by a third for three sources, by a ninth for nine. A kind with fewer than three sources is
+    as uncertain as the least certain other kind.
     """
-    sources: dict[str, list[Off]] = {}
+    by_kind: dict[str, dict[str, list[Off]]] = {kind: {} for kind in costs.LAUNCH_KINDS}
     for off in offs:
-        sources.setdefault(off.start.origin, []).append(off)
-    count, launches = len(sources), sum(map(len, sources.values()))
+        by_kind[off.start.kind].setdefault(off.start.origin, []).append(off)
+    rows = {kind: _width(kind, list(sources.values())) for kind, sources in by_kind.items()}
+    most = max(row.margin for kind, row in rows.items() if len(by_kind[kind]) >= _FEW)
+    return {
+        kind: row if len(by_kind[kind]) >= _FEW else replace(row, margin=max(row.margin, most))
+        for kind, row in rows.items()
+    }
+
+
+def _width(kind: str, sources: Sequence[Sequence[Off]]) -> costs.BandWidth:
+    count, launches = len(sources), sum(map(len, sources))
     if not count:
-        return costs.BandWidth(factor=2.0, source="not measured")
+        return costs.BandWidth(source="not measured")
     shift = 0.0
     if kind == "shared-memory":
         # It is the operating system's memory, which no rule of a release derives.
-        shift = max(0.0, median(median(off.planned - off.printed for off in each) for each in sources.values()))
-    errors = sorted(max(off.beyond(shift) for off in each) for each in sources.values())
-    rank = ceil(_COVERAGE * count)
-    factor = errors[rank - 1] * (1 + 1 / count if rank == count else 1)
-    told = f"{launches} launches of {count} sources" if launches > 1 else "one launch"
-    return costs.BandWidth(shift_gib=round(shift, 2), factor=max(1.0, ceil(factor * 100) / 100), source=told)
-
-
-def _of_kind(kind: str, without: str | None = None) -> list[Off]:
-    return [off for off in raw_caches() if off.start.kind == kind and off.start.origin != without]
+        shift = round(max(0.0, median(median(off.planned - off.printed for off in each) for each in sources)), 2)
+    errors = sorted((off.short(shift), 1 / len(each) / count) for each in sources for off in each)
+    reached = list(accumulate(weight for _, weight in errors))
+    margin = errors[bisect_left(reached, _COVERAGE)][0] * (1 + 1 / count if count < _MANY else 1)
+    text = f"{launches} launches of {count} sources" if launches > 1 else "one launch"
+    return costs.BandWidth(shift_gib=shift, margin=ceil(margin * 1000) / 1000, source=text)
 
 
 def left_out() -> list[Off]:
-    """Each cache with the band that the launches of all other sources give its kind."""
-    return [
-        off.widened(width(_of_kind(off.start.kind, off.start.origin), off.start.kind)) for off in raw_caches()
-    ]
+    """Each cache with the band that the launches of all other sources give."""
+    rows = {
+        origin: widths(off for off in raw_caches() if off.start.origin != origin)
+        for origin in {off.start.origin for off in raw_caches()}
+    }
+    return [off.widened(rows[off.start.origin][off.start.kind]) for off in raw_caches()]
 
 
 def write_bands() -> None:
     """Write the table of `band_widths`."""
     path = HERE.parent / "catalog" / "tables" / "band_widths.yaml"
     head = "# Written by python tests/measured.py --bands from the launches in tests/measured_starts.yaml.\n\n"
-    rows = {kind: width(_of_kind(kind), kind) for kind in costs.LAUNCH_KINDS}
     text = "".join(
-        f"{kind}:\n  shift_gib: {row.shift_gib:g}\n  factor: {row.factor:g}\n  source: {row.source}\n"
-        for kind, row in rows.items()
+        f"{kind}:\n  shift_gib: {row.shift_gib:g}\n  margin: {row.margin:g}\n  source: {row.source}\n"
+        for kind, row in widths(raw_caches()).items()
     )
     path.write_text(head + text, encoding="utf-8")
 
@@ -340,7 +357,11 @@ def _row(name: str, offs: Sequence[Off]) -> list[str]:
 
 
 def _summary() -> str:
-    rows = [_row("weights per GPU, GiB", weights()), _row("KV cache per GPU, GiB", caches())]
+    rows = [
+        _row("weights per GPU, GiB", weights()),
+        _row("weights per GPU on AMD, GiB", weights(is_amd=True)),
+        _row("KV cache per GPU, GiB", caches()),
+    ]
     names = {
         "tokens": "tokens for the printed memory",
         "blocks": "blocks for the printed memory",
@@ -433,10 +454,11 @@ def _sources() -> str:
 
 def summary() -> str:
     """The generated part of the page."""
-    inside = [sum(off.holds for off in each) for each in (weights(), caches())]
+    inside, apart = (sum(off.holds for off in each) for each in (caches(), left_out()))
     bands = (
-        f"{inside[0]} of {len(weights())} printed weights and {inside[1]} of {len(caches())} printed KV caches are"
-        " between the low and the high of the plan."
+        f"{inside} of {len(caches())} printed KV caches are between the low and the high of the plan. With the widths"
+        f" that launches of all other sources give, {apart} of {len(caches())} are"
+        f" ({apart / len(caches()):.0%})."
     )
     eras = "Number of figures compared, and the largest error:"
     return f"{_summary()}\n\n{bands}\n\n{eras}\n\n{_eras()}\n\n{_unknown()}"

@@ -460,22 +460,20 @@ def _terms(
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     kind = costs.launch_kind(settings, device.capability, has_encoder=isinstance(encoder, EncoderProfile))
-    return _widened(terms, kind), captured, encoder if isinstance(encoder, EncoderProfile) else None
+    return _widened(terms, kind, device), captured, encoder if isinstance(encoder, EncoderProfile) else None
 
 
-def _widened(terms: Sequence[Term], kind: str) -> tuple[Term, ...]:
-    """The terms, with the error of launches of this kind in the band of non-torch memory."""
-    row, used = costs.band_width(kind), total(terms)
-    shift = int(row.shift_gib * GIB)
+def _widened(terms: Sequence[Term], kind: str, device: Device) -> tuple[Term, ...]:
+    """The terms, with what launches of this kind need beyond them as non-torch memory."""
+    row = costs.band_width(kind)
+    shift, margin = int(row.shift_gib * GIB), int(row.margin * (device.total or NOTHING).expected)
 
     def widened(term: Term) -> Term:
-        if used is None or term.name != "non_torch" or term.band is None or row.factor == 1 and not shift:
+        if term.name != "non_torch" or term.band is None or not shift + margin:
             return term
-        less, more = ((row.factor - 1) * side for side in (used.expected - used.low, used.high - used.expected))
         low, expected, high = term.band
-        band = Band(max(0, low + min(0, shift) - int(less)), expected + shift, high + shift + int(more))
-        source = f"{term.source}; {row.shift_gib:+.2f} GiB, band times {row.factor:g} for {kind}: {row.source}"
-        return replace(term, band=band, source=source)
+        source = f"{term.source}; {kind}: {_gib(shift)} more, or up to {_gib(shift + margin)} ({row.source})"
+        return replace(term, band=Band(low, expected + shift, high + shift + margin), source=source)
 
     return tuple(map(widened, terms))
 

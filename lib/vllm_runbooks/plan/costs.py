@@ -459,14 +459,14 @@ def non_torch(settings: LaunchSettings) -> Term:
 
 @dataclass(frozen=True, kw_only=True)
 class BandWidth:
-    """How far the memory bands of one kind of launch are corrected, from launches with printed memory."""
+    """Memory that one kind of launch needs beyond its terms, from launches with printed memory."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     shift_gib: float = 0.0
-    """GiB that launches of this kind need in addition."""
-    factor: float = 1.0
-    """Factor on the width of the terms' band; at least 1."""
+    """GiB that it usually needs."""
+    margin: float = 0.0
+    """Share of the GPU's memory that it may need in addition."""
     source: str
     """Number of launches and of their sources."""
 
