@@ -1,18 +1,23 @@
 """Errors of the planner for launches with printed memory (`measured_starts.yaml`).
 
-python tests/measured.py          prints the tables
-python tests/measured.py --docs   writes them into docs/planning.md
+python tests/measured.py           prints the tables
+python tests/measured.py --docs    writes them into docs/planning.md
+python tests/measured.py --bands   writes catalog/tables/band_widths.yaml
 """
 
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import accumulate
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from ruamel.yaml import YAML
 
@@ -20,6 +25,7 @@ from pages import write_between
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -92,6 +98,19 @@ class Start:
     note: str | None = None
     skip: Sequence[str] = ()
 
+    @property
+    def origin(self) -> str:
+        """What it has in common with its siblings: the repository, case or report."""
+        return self.id if self.source.startswith("the line of worker.py") else self.source.partition(",")[0]
+
+    @property
+    def kind(self) -> str:
+        """Its row of `band_widths`."""
+        made = self.budget
+        return costs.launch_kind(
+            made.settings, made.ranks[0].device.capability, has_encoder=made.encoder is not None
+        )
+
     @cached_property
     def subject(self) -> PlannedModel:
         """Its model."""
@@ -134,6 +153,11 @@ class Start:
     def is_recorded(self) -> bool:
         """Whether its log is a case of the catalog."""
         return self.source.startswith("catalog/cases/")
+
+    @property
+    def is_amd(self) -> bool:
+        """Whether its GPU is AMD's."""
+        return "AMD card" in (self.note or "")
 
     @property
     def counted(self) -> str:
@@ -190,6 +214,21 @@ class Off(NamedTuple):
         return self.planned / self.printed - 1
 
     @property
+    def total(self) -> float:
+        """GiB of the GPU."""
+        device = self.start.budget.ranks[0].device
+        return device.total.expected / GIB if device.total is not None else 0.0
+
+    def short(self, shift: float) -> float:
+        """Share of the GPU's memory that the low end, lower by `shift`, exceeds the printed figure."""
+        return max(0.0, self.low - shift - self.printed) / self.total
+
+    def widened(self, row: costs.BandWidth) -> Off:
+        """The same with the memory of a kind of launch."""
+        low = self.low - row.shift_gib - row.margin * self.total
+        return self._replace(planned=self.planned - row.shift_gib, low=low)
+
+    @property
     def holds(self) -> bool:
         """Whether the printed figure is between low and high, including its rounding."""
         decimals = len(f"{self.printed:g}".partition(".")[2])
@@ -203,15 +242,15 @@ def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
         yield Off(start, figure, start.printed[figure], expected, low, high)
 
 
-def weights() -> list[Off]:
-    """The printed "Model loading took", planned from the configuration."""
-    return [off for start in starts() for off in _memory(start, "weights_gib", start.weights)]
+def weights(*, is_amd: bool = False) -> list[Off]:
+    """The printed "Model loading took", planned from the configuration; on AMD's GPUs or on all others."""
+    chosen = [start for start in starts() if start.is_amd == is_amd]
+    return [off for start in chosen for off in _memory(start, "weights_gib", start.weights)]
 
 
 def caches() -> list[Off]:
-    """Cache memory from the configuration and the GPU's total, printed or of a seed."""
-    known = [start for start in starts() if start.total_gib is not None or start.is_recorded]
-    return [off for start in known for off in _memory(start, "kv_gib", start.cache)]
+    """Cache memory from the configuration and the GPU's total, printed or of the catalog."""
+    return [off for start in starts() for off in _memory(start, "kv_gib", start.cache)]
 
 
 def counts() -> list[Off]:
@@ -229,6 +268,74 @@ def counts() -> list[Off]:
             if figure in start.printed and figure != start.counted:
                 found.append(Off(start, figure, start.printed[figure], planned, planned, planned))
     return found
+
+
+# ---- the width of bands
+
+
+_COVERAGE = 0.9
+_FEW, _MANY = 3, 10
+
+
+@cache
+def raw_caches() -> tuple[Off, ...]:
+    """The KV caches as the terms alone have them, without `band_widths`."""
+    plain = costs.BandWidth(source="")
+    with patch.object(costs, "band_width", return_value=plain):
+        return tuple(off for start in starts() for off in _memory(replace(start), "kv_gib", replace(start).cache))
+
+
+def widths(offs: Iterable[Off]) -> dict[str, costs.BandWidth]:
+    """The rows of `band_widths` from these launches.
+
+    The margin covers nine in ten launches, with the same weight for each source. Fewer than ten sources cannot show
+    that, so it is increased: by a third for three sources, by a ninth for nine. A kind with fewer than three sources is
+    as uncertain as the least certain other kind.
+    """
+    by_kind: dict[str, dict[str, list[Off]]] = {kind: {} for kind in costs.LAUNCH_KINDS}
+    for off in offs:
+        by_kind[off.start.kind].setdefault(off.start.origin, []).append(off)
+    rows = {kind: _width(kind, list(sources.values())) for kind, sources in by_kind.items()}
+    most = max(row.margin for kind, row in rows.items() if len(by_kind[kind]) >= _FEW)
+    return {
+        kind: row if len(by_kind[kind]) >= _FEW else replace(row, margin=max(row.margin, most))
+        for kind, row in rows.items()
+    }
+
+
+def _width(kind: str, sources: Sequence[Sequence[Off]]) -> costs.BandWidth:
+    count, launches = len(sources), sum(map(len, sources))
+    if not count:
+        return costs.BandWidth(source="not measured")
+    shift = 0.0
+    if kind == "shared-memory":
+        # It is the operating system's memory, which no rule of a release derives.
+        shift = round(max(0.0, median(median(off.planned - off.printed for off in each) for each in sources)), 2)
+    errors = sorted((off.short(shift), 1 / len(each) / count) for each in sources for off in each)
+    reached = list(accumulate(weight for _, weight in errors))
+    margin = errors[bisect_left(reached, _COVERAGE)][0] * (1 + 1 / count if count < _MANY else 1)
+    text = f"{launches} launches of {count} sources" if launches > 1 else "one launch"
+    return costs.BandWidth(shift_gib=shift, margin=ceil(margin * 1000) / 1000, source=text)
+
+
+def left_out() -> list[Off]:
+    """Each cache with the band that the launches of all other sources give."""
+    rows = {
+        origin: widths(off for off in raw_caches() if off.start.origin != origin)
+        for origin in {off.start.origin for off in raw_caches()}
+    }
+    return [off.widened(rows[off.start.origin][off.start.kind]) for off in raw_caches()]
+
+
+def write_bands() -> None:
+    """Write the table of `band_widths`."""
+    path = HERE.parent / "catalog" / "tables" / "band_widths.yaml"
+    head = "# Written by python tests/measured.py --bands from the launches in tests/measured_starts.yaml.\n\n"
+    text = "".join(
+        f"{kind}:\n  shift_gib: {row.shift_gib:g}\n  margin: {row.margin:g}\n  source: {row.source}\n"
+        for kind, row in widths(raw_caches()).items()
+    )
+    path.write_text(head + text, encoding="utf-8")
 
 
 # ---- tables
@@ -250,7 +357,11 @@ def _row(name: str, offs: Sequence[Off]) -> list[str]:
 
 
 def _summary() -> str:
-    rows = [_row("weights per GPU, GiB", weights()), _row("KV cache per GPU, GiB", caches())]
+    rows = [
+        _row("weights per GPU, GiB", weights()),
+        _row("weights per GPU on AMD, GiB", weights(is_amd=True)),
+        _row("KV cache per GPU, GiB", caches()),
+    ]
     names = {
         "tokens": "tokens for the printed memory",
         "blocks": "blocks for the printed memory",
@@ -343,10 +454,11 @@ def _sources() -> str:
 
 def summary() -> str:
     """The generated part of the page."""
-    inside = [sum(off.holds for off in each) for each in (weights(), caches())]
+    inside, apart = (sum(off.holds for off in each) for each in (caches(), left_out()))
     bands = (
-        f"{inside[0]} of {len(weights())} printed weights and {inside[1]} of {len(caches())} printed KV caches are"
-        " between the low and the high of the plan."
+        f"{inside} of {len(caches())} printed KV caches are between the low and the high of the plan. With the widths"
+        f" that launches of all other sources give, {apart} of {len(caches())} are"
+        f" ({apart / len(caches()):.0%})."
     )
     eras = "Number of figures compared, and the largest error:"
     return f"{_summary()}\n\n{bands}\n\n{eras}\n\n{_eras()}\n\n{_unknown()}"
@@ -354,7 +466,9 @@ def summary() -> str:
 
 def main() -> None:
     """Print all tables, or write the summary into the page."""
-    if sys.argv[1:] == ["--docs"]:
+    if sys.argv[1:] == ["--bands"]:
+        write_bands()
+    elif sys.argv[1:] == ["--docs"]:
         write_between(PAGE, _BEGIN, _END, summary())
     else:
         sys.stdout.write(f"{summary()}\n\n{_caches()}\n\n{_sources()}\n")

@@ -11,6 +11,7 @@ TABLES: Mapping[str, str] = {
     "host_commands": "vllm_runbooks.catalog.host_commands:HostCommand",
     "languages": "vllm_runbooks.catalog.languages:Language",
     "launch_rules": "vllm_runbooks.catalog.start_rules:ReleaseChanges",
+    "band_widths": "vllm_runbooks.plan.costs:BandWidth",
     "cuda_graph_memory": "vllm_runbooks.plan.costs:GraphMemory",
     "draft_rules": "vllm_runbooks.catalog.release_rules:ValueHistory",
     "encoder_towers": "vllm_runbooks.plan.encoders:EncoderTower",

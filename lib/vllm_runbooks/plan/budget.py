@@ -472,7 +472,23 @@ def _terms(
     if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
-    return tuple(terms), captured, encoder if isinstance(encoder, EncoderProfile) else None
+    kind = costs.launch_kind(settings, device.capability, has_encoder=isinstance(encoder, EncoderProfile))
+    return _widened(terms, kind, device), captured, encoder if isinstance(encoder, EncoderProfile) else None
+
+
+def _widened(terms: Sequence[Term], kind: str, device: Device) -> tuple[Term, ...]:
+    """The terms, with what launches of this kind need beyond them as non-torch memory."""
+    row = costs.band_width(kind)
+    shift, margin = int(row.shift_gib * GIB), int(row.margin * (device.total or NOTHING).expected)
+
+    def widened(term: Term) -> Term:
+        if term.name != "non_torch" or term.band is None or not shift + margin:
+            return term
+        low, expected, high = term.band
+        source = f"{term.source}; {kind}: {_gib(shift)} more, or up to {_gib(shift + margin)} ({row.source})"
+        return replace(term, band=Band(low, expected + shift, high + shift + margin), source=source)
+
+    return tuple(map(widened, terms))
 
 
 def budget(

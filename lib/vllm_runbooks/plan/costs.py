@@ -457,6 +457,45 @@ def non_torch(settings: LaunchSettings) -> Term:
     return Term("non_torch", row.band, row.source)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BandWidth:
+    """Memory that one kind of launch needs beyond its terms, from launches with printed memory."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    shift_gib: float = 0.0
+    """GiB that it usually needs."""
+    margin: float = 0.0
+    """Share of the GPU's memory that it may need in addition."""
+    source: str
+    """Number of launches and of their sources."""
+
+
+_SHARED_MEMORY: frozenset[Capability] = frozenset({(7, 2), (8, 7), (10, 1), (11, 0), (12, 1)})
+"""GPUs that share the host's memory, Xavier, Orin, Thor and GB10: https://developer.nvidia.com/cuda-gpus."""
+_MANY_GPUS = 8
+LAUNCH_KINDS = ("shared-memory", "draft", "encoder", "many-gpus", "several-gpus", "one-gpu")
+"""Rows of `band_widths`, the least certain first."""
+
+
+def launch_kind(settings: LaunchSettings, capability: Capability | None, *, has_encoder: bool) -> str:
+    """Row of `band_widths` for a launch: the property that makes its memory least certain."""
+    properties = (
+        capability in _SHARED_MEMORY,
+        settings.speculation.tokens > 0,
+        has_encoder,
+        settings.ranks.cards >= _MANY_GPUS,
+        settings.ranks.cards > 1,
+        True,
+    )
+    return LAUNCH_KINDS[properties.index(True)]
+
+
+def band_width(kind: str) -> BandWidth:
+    """Width of the memory bands of a kind of launch."""
+    return load_table("band_widths", BandWidth)[kind]
+
+
 _MULTICAST: Capability = (9, 0)
 """GPUs below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 
