@@ -32,7 +32,8 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
     text = (
         '<!doctype html><html lang="en"><title>x</title><link rel="icon" href="data:,">'
         f'<article><section><div class="filter" data-words="{data}"><input><span role="status"></span></div>'
-        f'<div class="unfiltered">Common<ul><li><a href="symptoms/kv.html">Cache</a></li></ul></div><section><h2>S</h2><ul>{items}</ul></section></section></article>'
+        '<div class="unfiltered">Common<ul><li><a href="symptoms/kv.html">Cache</a></li></ul></div>'
+        f"<section><h2>S</h2><ul>{items}</ul></section></section></article>"
         '<script src="_static/lookup.js"></script><script src="_static/site.js"></script>'
     )
     (tmp_path / "index.html").write_text(text, encoding="utf-8")
@@ -57,7 +58,14 @@ def test_a_model_is_two_lines_on_a_phone(tmp_path: Path) -> None:
     """Its name, then its figures in one line; on a desk the figures are right-aligned."""
     shutil.copytree(ROOT / "docs" / "_static", tmp_path / "_static")
     head = ("Model", "Format", "Weights", "Context", "Fits on", "")
-    row = ('<a href="x.html">Qwen/Qwen3-8B</a>', "bfloat16", "15.3 GiB", "40,960", "1x L40S", '<span class="hidden-words">x</span>')
+    row = (
+        '<a href="x.html">Qwen/Qwen3-8B</a>',
+        "bfloat16",
+        "15.3 GiB",
+        "40,960",
+        "1x L40S",
+        '<span class="hidden-words">x</span>',
+    )
     table = spec_pages._table(head, [row], "catalog models")
     text = (
         '<!doctype html><html lang="en" data-theme="light"><meta name="viewport" content="width=device-width">'

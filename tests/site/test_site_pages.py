@@ -19,6 +19,7 @@ from ruamel import yaml
 
 import vllm_runbooks
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.folders import runbooks_dir
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError

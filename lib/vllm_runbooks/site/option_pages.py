@@ -135,13 +135,18 @@ def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
         pages: dict[str, list[OptionEntry]] = {}
-        for entry in entries(kind):
+        for entry in sorted(entries(kind), key=_is_removed):
             pages.setdefault(entry.page, []).append(entry)
         ordered = dict(sorted(pages.items(), key=lambda item: (item[0] == "others", item[0].lower())))
         files[f"{folder}/index.md"] = _index(kind, list(ordered))
         for name, members in ordered.items():
             files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind])
     return files
+
+
+def _is_removed(entry: OptionEntry) -> bool:
+    """Whether an entry is below those that the newest release has."""
+    return entry.went is not None
 
 
 def _slug(text: str) -> str:
@@ -189,7 +194,7 @@ def _index(kind: str, pages: Sequence[str]) -> str:
         first_of_list("Common", [lines[name] for name in _COMMON if name in lines]),
     ]
     for page in pages:
-        items = listed(lines[entry.name] for entry in kind_entries if entry.page == page)
+        items = listed(lines[entry.name] for entry in sorted(kind_entries, key=_is_removed) if entry.page == page)
         title = f"[{_title(kind, page)}]({file_name(page)}.md)"
         parts += [f"## {title}", f"::::{{container}} names\n{items}\n::::"]
     more = () if kind == "environment" else ("Releases <releases>",)
