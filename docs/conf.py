@@ -33,6 +33,8 @@ myst_heading_anchors = 3
 # Links lead to pages and labels; nothing here documents code, whose domains are slow to ask.
 myst_ref_domains = ["std"]
 
+# Lists, which show all that a sidebar would.
+_INDEXES = ("symptoms/index", "rules/index", "options/index", "variables/index", "runbooks/index")
 # Pages too short for a list of their headings.
 _BARE = ("index", "runbooks/index", "search", "gpus/index", "models/index")
 
@@ -50,7 +52,7 @@ html_favicon = "_static/favicon.svg"
 # The first two say which language and theme are shown, before anything is.
 html_js_files = ["language.js", "theme.js", ("lookup.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
 # Pages with nothing beside them to choose from.
-html_sidebars = {"index": [], "gpus/**": [], "models/**": [], "search": []}
+html_sidebars = {"index": [], "gpus/**": [], "models/**": [], "search": [], **{page: [] for page in _INDEXES}}
 # Light or dark as the reader's system says, until they choose.
 html_context = {"default_mode": "auto"}
 html_theme_options = {

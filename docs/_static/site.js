@@ -52,7 +52,8 @@
     const nearby = document.createElement("ol");
     nearby.className = "nearby";
     field.append(nearby);
-    const rows = [...article.querySelectorAll("table.catalog tbody tr, section li, .names li")];
+    const rows = [...article.querySelectorAll("table.catalog tbody tr, section li")]
+      .filter((row) => !row.closest(".unfiltered"));
     const texts = rows.map((row) => `${row.textContent} ${words[row.querySelector("a")?.hash] ?? ""}`.toLowerCase());
     const sections = [...article.querySelectorAll("section section")];
     const everywhere = document.createElement("button");

@@ -366,11 +366,16 @@ def test_a_layout_that_fits_a_shorter_context_does_not_contradict_itself(pair: L
 
 
 def test_a_page_has_the_layouts_and_one_chart_and_folds_the_calculation(pair: Layouts) -> None:
-    """The KV cache is in the table of layouts; terms, sources and speed are folded."""
-    html = plans.details_html(pair)
-    shown, folded = html.split("<details", 1)
+    """The chart is first; terms, sources, speed and layouts that do not fit are folded."""
+    short = replace(pair.layouts[-1], fits=False, kv_cache=replace(pair.layouts[-1].kv_cache, longest_context=None))
+    html = plans.details_html(replace(pair, layouts=(*pair.layouts[:-1], short)))
+    folded = "".join(re.findall(r"<details.*?</details>", html, re.DOTALL))
+    shown = re.sub(r"<details.*?</details>", "", html, flags=re.DOTALL)
 
+    assert shown.index("<svg") < shown.index("<table")
     assert shown.count("<table") == 1
+    assert "does not fit" not in shown
+    assert "Layouts that do not fit (1)" in folded
     assert shown.count("KV GiB per GPU") == 1
     assert "Layouts side by side" not in html
     for words in ("KV cache per request", "Speed, an estimate", "expected</th>"):

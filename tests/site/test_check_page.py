@@ -52,5 +52,6 @@ def test_a_long_corrected_text_is_below_the_card() -> None:
     found = sections("# a comment\n" * 20 + _BAD)
     assert "data-copy" not in found["Answer"]
     assert "Fixed 1, 1 remaining." in found["Answer"]
+    assert list(found)[1] == "Corrected text"
     assert "--tensor-parallel-size" in found["Corrected text"]
     assert "safety.open-port" not in found["Corrected text"]

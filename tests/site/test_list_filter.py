@@ -32,7 +32,8 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
     text = (
         '<!doctype html><html lang="en"><title>x</title><link rel="icon" href="data:,">'
         f'<article><section><div class="filter" data-words="{data}"><input><span role="status"></span></div>'
-        f'<p class="unfiltered">By group</p><section><h2>S</h2><ul>{items}</ul></section></section></article>'
+        '<div class="unfiltered">Common<ul><li><a href="symptoms/kv.html">Cache</a></li></ul></div>'
+        f"<section><h2>S</h2><ul>{items}</ul></section></section></article>"
         '<script src="_static/lookup.js"></script><script src="_static/site.js"></script>'
     )
     (tmp_path / "index.html").write_text(text, encoding="utf-8")
@@ -41,13 +42,14 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
         page = visit.page
         page.fill(".filter input", "kv memory")
         assert page.locator("section section li:visible").all_inner_texts() == ["--swap-space"]
-        assert not page.get_by_text("By group").is_visible()
+        assert not page.get_by_text("Common").is_visible()
+        assert page.locator("[role=status]").inner_text() == "1 of 3"
         page.fill(".filter input", "No available memory for the cache blocks")
         page.get_by_text("Closest by message").wait_for()
         assert page.locator(".nearby li").all_inner_texts()[0] == "Cache"
         assert page.locator("section section li:visible").count() == 0
         page.fill(".filter input", "")
-        assert page.locator("li:visible").count() == len(rows)
+        assert page.locator("li:visible").count() == len(rows) + 1
         assert visit.troubles() == []
 
 
@@ -55,8 +57,15 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
 def test_a_model_is_two_lines_on_a_phone(tmp_path: Path) -> None:
     """Its name, then its figures in one line; on a desk the figures are right-aligned."""
     shutil.copytree(ROOT / "docs" / "_static", tmp_path / "_static")
-    head = ("Model", "Weights", "Context", "Smallest", "")
-    row = ('<a href="x.html">Qwen/Qwen3-8B</a>', "15.3 GiB", "40,960", "1x L40S", '<span class="hidden-words">x</span>')
+    head = ("Model", "Format", "Weights", "Context", "Fits on", "")
+    row = (
+        '<a href="x.html">Qwen/Qwen3-8B</a>',
+        "bfloat16",
+        "15.3 GiB",
+        "40,960",
+        "1x L40S",
+        '<span class="hidden-words">x</span>',
+    )
     table = spec_pages._table(head, [row], "catalog models")
     text = (
         '<!doctype html><html lang="en" data-theme="light"><meta name="viewport" content="width=device-width">'
@@ -73,4 +82,4 @@ def test_a_model_is_two_lines_on_a_phone(tmp_path: Path) -> None:
             assert visit.page.eval_on_selector("tbody tr", "row => row.getBoundingClientRect().height") < 80
         with opened(browser, f"{origin}/index.html") as visit:
             align = "all => all.map(cell => getComputedStyle(cell).textAlign)"
-            assert visit.page.eval_on_selector_all("td:nth-child(2), td:nth-child(3)", align) == ["right"] * 2
+            assert visit.page.eval_on_selector_all("td:nth-child(3), td:nth-child(4)", align) == ["right"] * 2

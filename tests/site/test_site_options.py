@@ -70,14 +70,24 @@ def test_changes_are_described_in_words() -> None:
 
 
 def test_an_option_is_found_by_the_title_of_its_group() -> None:
-    """The filter of the index has the title of each option's group; the list of groups hides while filtering."""
+    """The filter of the index has the title of each option's group; the common options hide while filtering."""
     page = pages()["options/index.md"]
     found = re.search(r'data-words="(.*?)"', page)
     assert found is not None
     words = json.loads(unescape(found[1]))
     for name in ("--gpu-memory-utilization", "--block-size", "--swap-space"):
         assert words[f"#{option_pages.links()[name]}"] == "KV cache and memory"
-    assert ":::{container} unfiltered\nBy group: " in page
+    common, groups = page.partition(":::::{container} unfiltered\n")[2].split("\n:::::\n", 1)
+    assert "[`--gpu-memory-utilization`](#option-gpu-memory-utilization) [number · default `0.92`]" in common
+    assert "## [KV cache and memory](group-cacheconfig.md)" in groups
+    assert groups.count("(#option-gpu-memory-utilization)") == 1
+    assert "(#option-swap-space) [removed in " in groups
+
+
+def test_every_common_option_is_in_a_list() -> None:
+    """A name that no release has would be left out without a word."""
+    known = {entry.name for kind in ("option", "environment") for entry in option_pages.entries(kind)}
+    assert set(option_pages._COMMON) <= known
 
 
 def test_releases_are_counted() -> None:

@@ -19,6 +19,7 @@ from ruamel import yaml
 
 import vllm_runbooks
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.folders import runbooks_dir
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
@@ -200,6 +201,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
         assert "## Sources" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
     for name in specs.texts:
         assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
+    assert '<th scope="rowgroup" colspan="6">Common</th>' in pages["models/index.md"]
     for folder, names, common in (
         ("models", list(specs.texts), model_fits.COMMON_MODELS),
         ("gpus", [gpu.name for gpu in specs.table.gpus], model_fits.COMMON_GPUS),
@@ -222,6 +224,42 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     assert unknown > 0
     assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
     assert "unknown</td>" not in page
+
+
+def test_the_list_of_runbooks_is_by_task() -> None:
+    """Each under its heading; one that no heading names is under the last."""
+    names = runbook_pages.ordered(["single-gpu-oom", "a-runbook", "is-it-healthy", "start-here"])
+    assert names == ["start-here", "single-gpu-oom", "is-it-healthy", "a-runbook"]
+    pages = [
+        runbook_pages.RunbookPage(
+            Runbook(name, name, "", "", (), (), side_effects=False, needs_gpu=False), {}, Verdict.PASS, None
+        )
+        for name in names
+    ]
+    headings = re.findall(r"^## (.+)", runbook_pages.runbook_index(pages), re.MULTILINE)
+    assert headings == ["A launch failed", "A server runs", "Other tasks"]
+    shipped = {path.stem for path in runbooks_dir().glob("*.ipynb")}
+    assert {name for group in runbook_pages.GROUPS.values() for name in group} == shipped
+
+
+def test_the_list_of_symptoms_has_common_ones_first_with_their_errors() -> None:
+    """Common ones are those whose lines the start page shows; the filter hides this part."""
+    symptoms = list(catalog.load_catalog(()).symptoms.values())
+    page = symptom_pages.symptom_index(symptoms, catalog.entrances())
+    common, rest = page.partition(":::::{container} unfiltered\n")[2].split("\n:::::\n", 1)
+    first = re.search(r"^- .*\(port\.in_use\.md\) \[(.*)\]\{\.summary\}$", common, re.MULTILINE)
+    assert first is not None
+    assert "already in use" in first[1]
+    assert len(re.findall("^- ", common, re.MULTILINE)) < 30
+    assert len(re.findall("^- ", rest, re.MULTILINE)) == len(symptoms)
+
+
+def test_the_same_fix_is_shown_once() -> None:
+    """Two fixes that differ only in their conditions are one row."""
+    symptom = catalog.load_catalog(()).symptoms["oom.multimodal_encoder"]
+    titles = [remedy.title for remedy in symptom.remedies]
+    assert titles.count("Disable {modality} input") == 2
+    assert symptom_pages.symptom_page(symptom).count("Disable `video` input") == 1
 
 
 @pytest.mark.parametrize("verdict", Verdict)

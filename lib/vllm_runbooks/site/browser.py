@@ -383,12 +383,12 @@ def lint(
     rest = None if fixed is None else _lint.lint(mended, knowledge, request)
     card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES, rest)
     parts = [(say("Answer"), card)]
+    if fixed is not None and rest is not None and not lint_summaries.is_in_card(linted):
+        parts.append((say("Corrected text"), render_issues.corrected(fixed, linted.issues, rest)))
     if others := lint_summaries.beyond_card(shown):
         listed = render_issues.table(replace(shown, issues=others), _RULE_PAGES)
         parts.append((say("Other findings" if len(others) < len(linted.issues) else "Findings"), listed))
-    if fixed is not None and rest is not None:
-        if not lint_summaries.is_in_card(linted):
-            parts.append((say("Corrected text"), render_issues.corrected(fixed, linted.issues, rest)))
+    if fixed is not None:
         parts.append((say("Difference"), render_issues.difference(hidden, linted)))
     parts.append((say.mark + say("What is started"), render_issues.starts(shown)))
     status = int(LintSettings().is_failed(linted.issues))

@@ -218,7 +218,7 @@ def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage]) ->
         )
         for s in symptoms
     }
-    return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **files}
+    return {"symptoms/index.md": symptom_pages.symptom_index(symptoms, catalog.entrances()), **files}
 
 
 def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], *more: str) -> dict[str, str]:
@@ -271,8 +271,8 @@ def _rules() -> list[Rule]:
 
 
 def _runbooks() -> list[Runbook]:
-    paths = sorted(folders.runbooks_dir().glob("*.ipynb"), key=lambda path: (path.stem != "start-here", path))
-    runbooks = [load_runbook(path) for path in paths]
+    found = {path.stem: path for path in folders.runbooks_dir().glob("*.ipynb")}
+    runbooks = [load_runbook(found[name]) for name in runbook_pages.ordered(found)]
     for runbook in runbooks:
         if not _RUNBOOK_ID.fullmatch(runbook.id):
             raise InputError(

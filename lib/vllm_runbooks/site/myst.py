@@ -172,6 +172,14 @@ def facts(rows: Iterable[tuple[str, str | None]]) -> str:
     return raw(f'<table class="table facts"><tbody>{"".join(f"{cell}</tr>" for cell in cells)}</tbody></table>')
 
 
+def first_of_list(heading: str, items: Sequence[str]) -> str:
+    """Common entries above a list, which are hidden while it is filtered; empty without items."""
+    if not items:
+        return ""
+    rubric = f"```{{rubric}} {heading}\n:heading-level: 2\n```"
+    return f":::::{{container}} unfiltered\n{rubric}\n\n::::{{container}} names\n{listed(items)}\n::::\n:::::"
+
+
 def contents(names: Iterable[str], caption: str = "") -> str:
     """A table of contents for the sidebar, hidden in the page."""
     lines = [":::{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *names, ":::"]

@@ -14,7 +14,18 @@ from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import OptionChange
-from vllm_runbooks.site.myst import aside, badge, code, contents, filter_field, listed, prose, sentence, table
+from vllm_runbooks.site.myst import (
+    aside,
+    badge,
+    code,
+    contents,
+    filter_field,
+    first_of_list,
+    listed,
+    prose,
+    sentence,
+    table,
+)
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})
 """argparse's own names for options without a configuration class."""
@@ -49,6 +60,13 @@ _GROUPS = {
     "TokenizerPoolConfig": "Tokenizer pool", "VllmConfig": "Engine", "others": "Other options",
 }  # fmt: skip
 """Titles of the groups, which are vLLM's configuration classes; another one has its class's name."""
+_COMMON = (
+    "--max-model-len", "--gpu-memory-utilization", "--tensor-parallel-size", "--pipeline-parallel-size",
+    "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--quantization", "--dtype", "--enforce-eager",
+    "--limit-mm-per-prompt", "--enable-prefix-caching", "--trust-remote-code", "VLLM_ATTENTION_BACKEND",
+    "VLLM_HOST_IP", "VLLM_LOGGING_LEVEL", "VLLM_WORKER_MULTIPROC_METHOD", "VLLM_USE_V1", "VLLM_CACHE_ROOT",
+)  # fmt: skip
+"""Options and variables that are first in their lists."""
 _MAX_VALUE = 80
 """Most characters of a default."""
 
@@ -117,13 +135,18 @@ def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
         pages: dict[str, list[OptionEntry]] = {}
-        for entry in entries(kind):
+        for entry in sorted(entries(kind), key=_is_removed):
             pages.setdefault(entry.page, []).append(entry)
         ordered = dict(sorted(pages.items(), key=lambda item: (item[0] == "others", item[0].lower())))
         files[f"{folder}/index.md"] = _index(kind, list(ordered))
         for name, members in ordered.items():
             files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind])
     return files
+
+
+def _is_removed(entry: OptionEntry) -> bool:
+    """Whether an entry is below those that the newest release has."""
+    return entry.went is not None
 
 
 def _slug(text: str) -> str:
@@ -145,7 +168,7 @@ def _title(kind: str, page: str) -> str:
 
 
 def _index(kind: str, pages: Sequence[str]) -> str:
-    """All names by letter, with the table of contents for the sidebar."""
+    """All names by page with type and default, common ones first; contents for the sidebar."""
     kind_entries = entries(kind)
     gone = sum(entry.went is not None for entry in kind_entries)
     what = (
@@ -157,25 +180,35 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     newest = options.known_releases()[-1]
     removed = f"{gone} of them were removed before the newest release, {prose(newest)}"
     intro = f"{len(kind_entries)} {what}; {removed}. {_known_releases()}"
-    by_page = (f"[{_title(kind, page)}]({file_name(page)}.md)" for page in pages)
-    by = "first letter" if kind == "environment" else "group"
     words = {f"#{entry.target}": _GROUPS.get(entry.page, "") for entry in kind_entries if entry.page in _GROUPS}
-    letters: dict[str, list[OptionEntry]] = {}
-    for entry in kind_entries:
-        name = entry.name.removeprefix("VLLM_").strip("-")
-        letters.setdefault(name[:1].upper(), []).append(entry)
+    described = _variable if kind == "environment" else _option
+    lines = {
+        entry.name: f"[{code(entry.name)}](#{entry.target}) [{_in_short(entry, described(entry))}]{{.summary}} "
+        f"{aside(_span(entry))}"
+        for entry in kind_entries
+    }
     parts = [
         "# Environment variables by release" if kind == "environment" else "# Options by release",
         intro,
         filter_field(f"Filter {len(kind_entries)} {word}", "kv cache, lora, parallel", words),
-        f":::{{container}} unfiltered\nBy {by}: {' · '.join(by_page)}\n:::",
+        first_of_list("Common", [lines[name] for name in _COMMON if name in lines]),
     ]
-    for letter, members in letters.items():
-        items = listed(f"[{code(entry.name)}](#{entry.target}) {aside(_span(entry))}" for entry in members)
-        parts += [f"## {prose(letter)}", f"::::{{container}} names\n{items}\n::::"]
+    for page in pages:
+        items = listed(lines[entry.name] for entry in sorted(kind_entries, key=_is_removed) if entry.page == page)
+        title = f"[{_title(kind, page)}]({file_name(page)}.md)"
+        parts += [f"## {title}", f"::::{{container}} names\n{items}\n::::"]
     more = () if kind == "environment" else ("Releases <releases>",)
     toctree = contents((*more, *(file_name(page) for page in pages)), sentence(word))
     return "\n\n".join([*parts, toctree]) + "\n"
+
+
+def _in_short(entry: OptionEntry, facts: Sequence[str]) -> str:
+    """Values and default of an entry; that it was removed, if it was."""
+    if entry.went:
+        return f"removed in {prose(entry.went.release)}"
+    values = re.sub(r", (also|or none\b).*", "", facts[0])
+    default = next((fact for fact in facts if fact.startswith("default ")), "")
+    return " · ".join(filter(None, (values, default if len(default) <= _MAX_VALUE else "default computed at startup")))
 
 
 def _span(entry: OptionEntry) -> str:

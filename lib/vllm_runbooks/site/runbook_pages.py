@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,13 @@ from vllm_runbooks.runbooks.notebook import read_verdict
 from vllm_runbooks.runbooks.shown_cells import shown_cells
 from vllm_runbooks.site.myst import badge, code, contents, folded, listed, prose, table
 
+GROUPS = {
+    "A launch failed": ("start-here", "single-gpu-oom", "shared-gpu-profiling", "multi-node-ray"),
+    "Before a launch": ("check-a-command", "split-over-8x3090", "gpt-oss-gemma-a100"),
+    "A server runs": ("is-it-healthy",),
+    "Other tasks": ("edge10-toolchain",),
+}
+"""Ids by heading of the list, in its order; others are last."""
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
 
@@ -51,6 +58,12 @@ def paired(runbook: Runbook, executed: Path) -> RunbookPage:
     )
 
 
+def ordered(ids: Iterable[str]) -> list[str]:
+    """Ids of runbooks in the order of the list."""
+    places = [name for group in GROUPS.values() for name in group]
+    return sorted(ids, key=lambda name: (places.index(name) if name in places else len(places), name))
+
+
 def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
     """The table of runbooks, for a page from which `prefix` leads to their folder."""
     rows = []
@@ -66,8 +79,16 @@ def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
     """The list of runbooks, with the table of contents for the sidebar; `more` pages are at its end."""
     names = [*(page.runbook.id for page in pages), *more]
     toctree = contents(names) if names else ""
-    intro = "Each page is the runbook as it was executed, with everything it printed."
-    return f"# Runbooks\n\n{intro}\n\n{runbook_table(pages)}\n{toctree}\n"
+    intro = (
+        "Notebooks that you run on your own log, command or server. Each page shows one executed on a recorded case. "
+        "Run one with `vllm-runbooks run NAME`, or in [JupyterLab](../jupyterlab.md)."
+    )
+    headings = {name: heading for heading, group in GROUPS.items() for name in group}
+    members: dict[str, list[RunbookPage]] = {heading: [] for heading in GROUPS}
+    for page in pages:
+        members[headings.get(page.runbook.id, [*GROUPS][-1])].append(page)
+    tables = [f"## {heading}\n\n{runbook_table(group)}" for heading, group in members.items() if group]
+    return "\n\n".join(["# Runbooks", intro, *tables, toctree]) + "\n"
 
 
 def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:

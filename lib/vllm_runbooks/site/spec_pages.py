@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import groupby
 from urllib.parse import urlencode
 
 from vllm_runbooks.catalog.specs import Gpu, Model, ModelFile, Specs
@@ -28,6 +29,7 @@ from vllm_runbooks.site.myst import (
     reference,
 )
 
+_VENDORS = {"nvidia": "NVIDIA", "amd": "AMD"}
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
 _HOW = (
     "For each kind of GPU: the fewest of 1, 2, 4 and 8 with tensor parallelism on which the model fits with its whole "
@@ -109,12 +111,17 @@ def _action(address: str, text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str:
-    """A table of HTML cells, which Sphinx does not parse: there are thousands."""
+    """A table of HTML cells, which Sphinx does not parse: there are thousands.
+
+    A row of one cell is a heading of those below it, hidden while the table is filtered.
+    """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(
         "<tr>"
         + "".join(f'<td data-head="{escape(name)}">{cell}</td>' for name, cell in zip(head, row, strict=True))
         + "</tr>"
+        if len(row) > 1
+        else f'<tr class="unfiltered"><th scope="rowgroup" colspan="{len(head)}">{escape(row[0])}</th></tr>'
         for row in rows
     )
     return f'<table class="table {kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
@@ -139,28 +146,33 @@ def _fit_cells(fit: ModelFit, root: str, note: str = "") -> tuple[str, str, str,
 
 
 def _gpu_index(gpus: Sequence[Gpu]) -> str:
-    """The list of GPUs: common ones first, then by vendor and memory."""
+    """The list of GPUs: common ones first, then by vendor, the largest first."""
     places = {name: place for place, name in enumerate(COMMON_GPUS)}
     ordered = sorted(
-        gpus, key=lambda gpu: (places.get(gpu.name, len(places)), gpu.vendor != "nvidia", gpu.memory_gib, gpu.name)
+        gpus, key=lambda gpu: (places.get(gpu.name, len(places)), gpu.vendor != "nvidia", -gpu.memory_gib, gpu.name)
     )
-    rows = [
-        (
-            _link(gpu_address(gpu.name).removeprefix("gpus/"), gpu.name),
-            _gib(gpu.memory_gib),
-            "" if gpu.total is None else _gib(gpu.total.expected),
-            "" if gpu.memory_bandwidth_gb_s is None else f"{gpu.memory_bandwidth_gb_s:,.0f} GB/s",
-            escape(gpu.capability or ""),
-            f'<span class="hidden-words">{escape(" ".join((gpu.vendor, gpu.architecture or "", *gpu.aliases)))}</span>',
-        )
-        for gpu in ordered
-    ]
+    common = len(COMMON_MODELS)
+    rows: list[Sequence[str]] = []
+    for group, members in groupby(ordered, lambda gpu: "Common" if gpu.name in places else _VENDORS[gpu.vendor]):
+        rows.append((group,))
+        rows += [
+            (
+                _link(gpu_address(gpu.name).removeprefix("gpus/"), gpu.name),
+                _gib(gpu.memory_gib),
+                "" if gpu.total is None else _gib(gpu.total.expected),
+                "" if gpu.memory_bandwidth_gb_s is None else f"{gpu.memory_bandwidth_gb_s:,.0f} GB/s",
+                escape(" ".join(filter(None, (gpu.architecture, gpu.capability)))),
+                f"{sum(model_fits.fewest(name, gpu.name, 1).fits is True for name in COMMON_MODELS)} of {common}",
+                f'<span class="hidden-words">{escape(" ".join((gpu.vendor, *gpu.aliases)))}</span>',
+            )
+            for gpu in members
+        ]
     intro = (
-        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. Common GPUs come first, "
-        "then the others by memory; an empty cell is unknown. "
+        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. *Models that fit* counts "
+        "the common models that fit on one GPU with at least 8,192 tokens of context. "
         "A missing GPU is [added](../cards-and-models.md) in one file."
     )
-    head = ["GPU", "Nominal", "Usable", "Bandwidth", "Capability", ""]
+    head = ["GPU", "Nominal", "Usable", "Bandwidth", "Architecture", "Models that fit", ""]
     description = (
         f"Memory, bandwidth and compute capability of {len(gpus)} GPUs for vLLM, and which models fit on them."
     )
@@ -257,21 +269,23 @@ def _model_index(specs: Specs) -> str:
     """The list of models: common ones first, then by name."""
     places = {name: place for place, name in enumerate(COMMON_MODELS)}
     names = sorted(specs.texts, key=lambda name: (places.get(name, len(places)), name.lower()))
-    rows = []
-    for name in names:
+    rows: list[Sequence[str]] = [("Common",)]
+    for place, name in enumerate(names):
         weights, fit, model = model_fits.weights_gib(name), model_fits.best(name), specs.models[name]
-        words = " ".join(filter(None, (model.architecture, model.quantization)))
+        if place == len(places):
+            rows.append(("All others, by name",))
         rows.append(
             (
                 _link(model_address(name).removeprefix("models/"), name),
+                escape(printable(_format(model))),
                 "" if weights is None else _gib(weights),
                 "" if model.max_positions is None else f"{model.max_positions:,}",
                 "" if fit is None else escape(fit.name),
-                f'<span class="hidden-words">{escape(printable(words))}</span>',
+                f'<span class="hidden-words">{escape(printable(model.architecture or ""))}</span>',
             )
         )
     intro = (
-        "Common models come first. *Smallest* is the fewest common GPUs on which the model fits with its whole "
+        "*Fits on* is the fewest common GPUs on which the model fits with its whole "
         "context, else with a shorter one. Any other model is planned from a folder with its `config.json`: "
         "`vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
     )
@@ -282,9 +296,14 @@ def _model_index(specs: Specs) -> str:
         front("Models for vLLM: GPU memory that they need", description) + "# Models",
         intro,
         filter_field(f"Filter {len(names)} models", "llama 70b, qwen3 awq, mixtral"),
-        raw(_table(["Model", "Weights", "Context", "Smallest", ""], rows, "catalog models")),
+        raw(_table(["Model", "Format", "Weights", "Context", "Fits on", ""], rows, "catalog models")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _format(model: Model) -> str:
+    """Format of the weights; empty if unknown."""
+    return (model.dtype if model.quantization in (None, "none") else model.quantization) or ""
 
 
 def model_page(file: ModelFile, model: Model) -> str:

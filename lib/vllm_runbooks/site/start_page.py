@@ -83,7 +83,7 @@ def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[
         f"```{{rubric}} {title}\n:heading-level: 3\n```",
         prose(entrance.says),
         *([literal(entrance.lines[0])] if entrance.lines else []),
-        *([f"{code(entrance.commands[0])}"] if entrance.commands else []),
+        *([f"{code(entrance.commands[0])}{{.command}}"] if entrance.commands else []),
         " · ".join(links),
         ":::",
     ]

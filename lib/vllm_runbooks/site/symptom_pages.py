@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.catalog.templates import PLACEHOLDER, value_of
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
@@ -24,6 +24,7 @@ from vllm_runbooks.site.myst import (
     badge,
     code,
     filter_field,
+    first_of_list,
     folded,
     front,
     grouped,
@@ -31,6 +32,7 @@ from vllm_runbooks.site.myst import (
     literal,
     named,
     origin,
+    plain,
     printable,
     prose,
     raw,
@@ -126,7 +128,8 @@ def symptom_page(
     authored = " ".join(r.title + r.cost for r in symptom.remedies)
     known = _known(" ".join([authored, *(json.dumps(e.value) for r in symptom.remedies for e in r.edits)]), values)
     is_plain = bool(set(PLACEHOLDER.findall(authored)) - set(known))
-    ways = [(bilingual.filled(way, known, _PLAIN), bilingual.filled(cost, known, _PLAIN)) for way, cost in ways]
+    # Fixes that differ only in their conditions are one fix here.
+    ways = list(dict.fromkeys(tuple(bilingual.filled(cell, known, _PLAIN) for cell in way) for way in ways))
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
@@ -144,7 +147,9 @@ def symptom_page(
         ("Ruled out if", [say(symptom.refute)]),
         ("Where to look", [f"{fixed('Look for')} {say(look.what)}{fixed(', in')} {say(look.where)}."] if look else []),
         ("Runbook", [listed(f"[{prose(r.title)}](../runbooks/{r.id}.ipynb)" for r in books)] if books else []),
-        ("Other examples" if card else "Examples in logs", others),
+        ("Other examples", [folded(f"{len(others) // 2} more", *others)] if others else [])
+        if card
+        else ("Examples in logs", others),
         ("Similar lines", [fixed("These lines look similar and are something else."), *near] if near else []),
         ("References", [listed(reference(text) for text in symptom.references)] if symptom.references else []),
     ]
@@ -240,8 +245,8 @@ def _edit(edit: Edit, fixed: Callable[[str], str]) -> str:
     return fixed("Set {0}").format(code(named(option_text([edit]))))
 
 
-def symptom_index(symptoms: Sequence[Symptom]) -> str:
-    """All symptoms by group, with the tables of contents for the sidebar."""
+def symptom_index(symptoms: Sequence[Symptom], entrances: Sequence[Entrance] = ()) -> str:
+    """All symptoms by group with their errors, those of the entrances' lines first; contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
     intro = (
         f"{count} that `vllm-runbooks diagnose` recognizes, by subject. [What a diagnosis means](../reading.md) "
@@ -249,6 +254,12 @@ def symptom_index(symptoms: Sequence[Symptom]) -> str:
     )
     head = front("vLLM errors and their causes", f"{count} of vLLM with causes, fixes and examples from logs.")
     marks = {s.id: "" if s.severity is Severity.FATAL else f" {badge(s.severity.value)}" for s in symptoms}
-    entries = {s.id: f"[{prose(s.title)}]({s.id}.md){marks[s.id]}" for s in symptoms}
-    field = filter_field("Filter by words of the title, or paste an error line", "memory, NCCL, port")
-    return "\n\n".join([f"{head}# Symptoms", intro, field, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
+    errors = {s.id: f"[{plain(_shortened(message(s), _LONGEST_ERROR))}]{{.summary}}" for s in symptoms}
+    entries = {s.id: f"[{prose(s.title)}]({s.id}.md) {errors[s.id]}{marks[s.id]}" for s in symptoms}
+    field = filter_field("Filter by words, or paste an error line", "memory, NCCL, port")
+    lines = [line for entrance in entrances for line in entrance.lines]
+    common = dict.fromkeys(
+        next((s.id for s in symptoms if any(line in e.text for e in s.examples)), "") for line in lines
+    )
+    first = first_of_list("Common", [entries[name] for name in common if name])
+    return "\n\n".join([f"{head}# Symptoms", intro, field, first, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"

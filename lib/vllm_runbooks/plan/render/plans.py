@@ -270,14 +270,20 @@ def html(record: Viewed) -> str:
 
 
 def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
-    """The layouts and one memory chart as HTML, the rest folded below: for a page whose summary is above."""
+    """One memory chart and the layouts as HTML, those that do not fit folded: for a page whose summary is above."""
     if isinstance(record, Plan):
         return visible(_chart_and_calculation(record))
     plans = plan_words.ranked(record)
-    parts = [ranking_html(plans, has_chart=False)]
-    if plans:
-        plan = first or plans[0]
-        parts += [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]
+    if not plans:
+        return visible("".join(illegal_html(record)))
+    plan = first or plans[0]
+    # A layout that fits with a shorter context is no failure.
+    others = [p for p in plans if p.fits is False and (p.kv_cache.longest_context or 0) < SHORTEST_CONTEXT]
+    fitting = [p for p in plans if p not in others]
+    parts = [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]
+    parts += [heading("Layouts"), ranking_html(fitting or others, has_chart=False)]
+    if fitting and others:
+        parts.append(folded(f"Layouts that do not fit ({len(others)})", ranking_html(others, has_chart=False)))
     return visible("".join([*parts, *illegal_html(record)]))
 
 
