@@ -121,7 +121,7 @@ def plain(data: Any, key: str | None = None) -> Any:
     if isinstance(data, list):
         if key == "pattern":
             return _joined(data)
-        if key == "patterns":
+        if key in ("patterns", "routine"):
             return [_joined(piece) for piece in data]
         return [plain(value) for value in data]
     for kind in (bool, int, float, str):

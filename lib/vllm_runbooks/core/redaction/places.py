@@ -11,6 +11,7 @@ import binascii
 import re
 import string
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from html import unescape
 from typing import NamedTuple
@@ -179,11 +180,12 @@ _COOKIE = LazyPattern(
     r"[:;=\s\"'](?!(?:path|domain|expires|max-age|samesite|version)=)[\w.-]{1,80}=(?P<value>[^\s;,\"']{1,4000})",
     re.ASCII | re.IGNORECASE,
 )
-_MAYBE_NAMED = re.compile(
+_NAME_PART = (
     r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd?|sig"
-    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
-    re.ASCII,
+    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?"
 )
+_AFTER_NAME = r"[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)"
+_MAYBE_NAMED = re.compile(_NAME_PART + _AFTER_NAME, re.ASCII)
 """Parts of all named secrets in lower-cased text: much faster to search than the names."""
 _URL = LazyPattern(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
@@ -318,11 +320,17 @@ _TRIGGERS = (
 """Lower-case words of which every text with a secret has one."""
 _TRIGGER_WORDS = WordSet(_TRIGGERS)
 _KEYWORD = re.compile(
-    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook",
-    re.IGNORECASE | re.ASCII,
+    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook", re.ASCII
 )
 _BEFORE = 32
 """Characters before such a word within which its name begins."""
+_NAME_END = re.compile(f"(?P<name>[a-z0-9_-]{{0,60}}?{_NAME_PART}){_AFTER_NAME}", re.ASCII)
+"""From such a word to the end of its name, in lower-cased text."""
+_BEFORE_WORD = re.compile(
+    r"[ \t]{1,8}(?!(?:bearer|basic|digest|token|api)\b)[a-z]{1,40}(?=[.,;:!?]?(?:[ \t\r\n]|\Z))", re.ASCII
+)
+"""What follows a name in prose, as in `token counts.`: a word without a digit, which is a value only of an option."""
+_DASH = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))-", re.ASCII)
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
 _CODE = LazyPattern(
@@ -394,7 +402,7 @@ class Secret(NamedTuple):
 
 def names_secret(name: str) -> bool:
     """Whether the value of an option, variable or field of this name is secret."""
-    return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
+    return _KEYWORD.search(_lower(name)) is not None and _NAME.match(name) is not None
 
 
 def tellings(secret: Secret, printed: str) -> list[str]:
@@ -464,41 +472,70 @@ def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
 
 
 def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
-    coded = _MAYBE_CODED.search(text) is not None
-    lowered = (_CODE.sub(_meant, text) if coded else text).lower()
-    present = _TRIGGER_WORDS.present(lowered)
-    present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
-    encoded = [end for _, end in _encoded(text, values)]
-    if not (present or names or encoded or coded):
-        return
-    position, begun, end, done, following, length = 0, -1, 0, 0, 0, len(text)
-    while position < length:
-        newline = text.find("\n", position)
-        stop = newline + 1 if newline >= 0 else length
-        line = text[position:stop]
-        low = line.lower()
-        hit = _is_worth(low, present, names)
-        if not hit and encoded:
-            after = bisect_right(encoded, position)
-            hit = after < len(encoded) and encoded[after] <= stop
-        if not hit and coded and _MAYBE_CODED.search(line):
-            low = _CODE.sub(_meant, line).lower()
-            hit = _is_worth(low, present, names) or any(value.lower() in low for value in values)
-        if hit:
-            begun = position if begun < 0 else begun
-            following = FOLLOWING
-            if "private key" in low and (pem := _PEM.search(text, position, stop)):
-                stop = max(stop, _end_of_key(text, pem))
-            elif "private key" in low and (pem := _PEM_END.search(text, position, stop)):
-                begun = min(begun, max(_start_of_key(text, pem.start()), done))
-        elif following:
-            following -= not is_row(line)
-        elif begun >= 0:
-            yield begun, end
-            begun, done = -1, end
-        position = end = stop
-    if begun >= 0:
+    """Start and end of the stretches of lines that can contain a secret."""
+    worth = deque(sorted(_worth(text, values)))
+    end = 0
+    while worth:
+        begun, done, following = worth[0], end, FOLLOWING
+        end = begun
+        while end < len(text):
+            start, end = end, text.find("\n", end) + 1 or len(text)
+            if worth and worth[0] == start:
+                following = FOLLOWING
+                if text.find("PRIVATE KEY", start, end) < 0:
+                    pass
+                elif pem := _PEM.search(text, start, end):
+                    end = text.find("\n", max(_end_of_key(text, pem), end) - 1) + 1 or len(text)
+                elif pem := _PEM_END.search(text, start, end):
+                    begun = min(begun, max(_start_of_key(text, pem.start()), done))
+            elif following:
+                following -= not is_row(text[start:end])
+            else:
+                end = start
+                break
+            while worth and worth[0] < end:
+                worth.popleft()
         yield begun, end
+
+
+def _worth(text: str, values: Iterable[str]) -> set[int]:
+    """Starts of the lines that have a sign of a secret."""
+    lowered = _lower(text)
+    is_coded = _MAYBE_CODED.search(text) is not None
+    present = _TRIGGER_WORDS.present(_CODE.sub(_meant, text).lower() if is_coded else lowered)
+    present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
+    starts = set[int]()
+    for word in present:
+        starts.update(_lines_with(word, lowered))
+    for word in names:
+        starts.update(_lines_with(word, lowered, _NAME_END))
+    start = before = 0
+    for _, end in _encoded(text, values):
+        start, before = text.rfind("\n", before, end - 1) + 1 or start, end - 1
+        starts.add(start)
+    stop = 0
+    while is_coded and (coded := _MAYBE_CODED.search(text, stop)):
+        start, stop = text.rfind("\n", stop, coded.start()) + 1 or stop, text.find("\n", coded.start()) + 1 or len(text)
+        line = _CODE.sub(_meant, text[start:stop]).lower()
+        if _is_worth(line, present, names) or any(value.lower() in line for value in values):
+            starts.add(start)
+    return starts
+
+
+def _lower(text: str) -> str:
+    """Text in lower case, with every character in its place."""
+    return text.replace("\u0130", "i").lower()  # the only letter whose lower case is longer
+
+
+def _lines_with(word: str, text: str, pattern: re.Pattern[str] | None = None) -> Iterator[int]:
+    """Starts of the lines with a word at which a pattern matches."""
+    position = text.find(word)
+    while position >= 0:
+        after = position + 1
+        if pattern is None or pattern.match(text, position):
+            yield text.rfind("\n", 0, position) + 1
+            after = text.find("\n", position)
+        position = text.find(word, after) if after > 0 else -1
 
 
 def is_row(line: str) -> bool:
@@ -745,7 +782,7 @@ def _end_of_lines(text: str, begin: int, end: int) -> int:
 
 
 def _named(text: str) -> Iterator[Secret]:
-    lowered = text.lower()
+    lowered = _lower(text)
     if "authorization" in lowered:
         yield from _of_values(_AUTHORIZATION.finditer(text), "authorization", _PROSE.match)
     for cookies in _COOKIES.finditer(text) if "cookie" in lowered else ():
@@ -754,14 +791,18 @@ def _named(text: str) -> Iterator[Secret]:
     for pattern in [*patterns, _VARIABLE] if "value" in lowered and "name" in lowered else patterns:
         yield from _of_values(pattern.finditer(text), "key", names_secret)
     tried = 0
-    for word in _KEYWORD.finditer(text):
-        for start in range(max(tried, word.start() - _BEFORE), word.start() + 1):
+    for word in _KEYWORD.finditer(lowered):
+        first, last = max(tried, word.start() - _BEFORE), word.start()
+        tried = max(tried, last + 1)
+        ends = _NAME_END.match(lowered, last)
+        if not ends or (_BEFORE_WORD.match(lowered, ends.end("name")) and not _DASH.search(text, max(first - 60, 0), last)):
+            continue
+        for start in range(first, last + 1):
             if named := _NAMED.match(text, start):
                 values = list(_values(named))
                 yield from values
-                tried = max(values[-1].end if values else 0, named.end("name"))
+                tried = max(tried, values[-1].end if values else 0, named.end("name"))
                 break
-        tried = max(tried, word.start() + 1)
 
 
 def _values(match: re.Match[str]) -> Iterator[Secret]:

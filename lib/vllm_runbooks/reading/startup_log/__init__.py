@@ -20,6 +20,7 @@ from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
 from vllm_runbooks.reading.startup_log.launch import ShownLaunch
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
+from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
 from vllm_runbooks.reading.startup_log.tracebacks import Message, Tracebacks
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
@@ -36,7 +37,8 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog)
-        for lines in log_lines.read_lines(document.name, reader.noting(watch(document.pieces()))):
+        text = log_lines.skim(document.name, document.pieces(), RoutineLines(catalog.lines, log_lines.IN_HEADERS))
+        for lines in log_lines.read_lines(document.name, reader.noting(watch(text))):
             reader.take(lines)
         starts += reader.finish(evidence.vllm)
     return redact_record(starts)
@@ -86,7 +88,12 @@ class _LogReader:
                 self.named = log_lines.named_release(piece)
             yield piece
 
-    def take(self, lines: Sequence[LogLine]) -> None:
+    def take(self, lines: Sequence[LogLine] | Skipped) -> None:
+        if isinstance(lines, Skipped):
+            for sample in lines.samples:
+                assert self.draft is not None  # noqa: S101 - the first statistics of a run are read
+                self.draft.note_throughput(sample)
+            return
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
         for line in lines:
             self._take(line, among)

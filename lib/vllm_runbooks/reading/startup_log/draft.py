@@ -82,6 +82,8 @@ class LaunchDraft:
     throughput_step: int = 1
     """Sampling interval of periodic lines."""
     throughput_lines: int = 0
+    last_sample: int = 0
+    """Number of the last periodic line."""
     fastest: float | None = None
     served: LogLine | None = None
     """Last line that proves a served request."""
@@ -183,7 +185,10 @@ class LaunchDraft:
             self.readings += readings
 
     def note_throughput(self, sample: Throughput) -> None:
-        """Note a periodic line; of very many, every second, fourth, and so on."""
+        """Note a periodic line once; of very many, every second, fourth, and so on."""
+        if sample.line <= self.last_sample:
+            return
+        self.last_sample = sample.line
         self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
         if self.throughput_lines % self.throughput_step == 0:
             if len(self.throughput) >= _MAX_SAMPLES:

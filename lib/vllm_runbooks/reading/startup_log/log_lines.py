@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks.core.records import Process, Quote
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.startup_log import launch
+from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
 
 MAX_LINE = 65536
 """Longest line; the rest counts as further lines with the same number."""
@@ -124,7 +125,7 @@ _GLUED = re.compile(
     r"|INFO:\s{0,9}(?:Started|Waiting|Application|Uvicorn|Shutting|Finished))",
     re.ASCII,
 )
-_IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
+IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
 _EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}"
     r"(?:Error(?:_\w{1,40})?|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead|OutOfResources)"
@@ -331,10 +332,14 @@ def _goes_on(row: str) -> bool:
     return bool(row.strip()) and not (groups or is_traceback(row) or frame(row) or row.startswith(_DRAWN))
 
 
-def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
+def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk] | Skipped]:
     """Yield the chunks of a text in blocks as they arrive, split at line ends, carriage returns and MAX_LINE."""
     number, column, rest = 1, 1, ""
     for piece in pieces:
+        if isinstance(piece, Skipped):
+            number = piece.next_line
+            yield piece
+            continue
         *lines, rest = (rest + piece).split("\n") if piece else (rest,)
         block: list[_Chunk] = []
         if width:
@@ -503,9 +508,9 @@ class _Lines:
             return [self._line(piece) for line in inner for piece in self._pieces(line)]
         return [self._line(piece) for piece in self._pieces(chunk)]
 
-    def all(self, blocks: Iterable[list[_Chunk]]) -> Iterator[list[LogLine]]:
+    def all(self, blocks: Iterable[list[_Chunk] | Skipped]) -> Iterator[list[LogLine] | Skipped]:
         for block in blocks:
-            yield [line for chunk in block for line in self.of(chunk)]
+            yield block if isinstance(block, Skipped) else [line for chunk in block for line in self.of(chunk)]
         if self._partial:
             yield [self._line(piece) for chunk in self._partial.values() for piece in self._pieces(chunk)]
 
@@ -552,7 +557,7 @@ class _Lines:
 
 def _may_hold_header(text: str, start: int) -> bool:
     """Whether a log header may follow: a fast check for common parts of all headers."""
-    return any([text.find(word, start) >= 0 for word in _IN_HEADERS])  # a list: quicker than a generator here
+    return any([text.find(word, start) >= 0 for word in IN_HEADERS])  # a list: quicker than a generator here
 
 
 def _is_anchor(line: LogLine) -> bool:
@@ -613,13 +618,27 @@ def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
             yield line._replace(region=region)
 
 
-def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
+def skim(name: str, pieces: Iterable[str], routine: RoutineLines) -> Iterator[str]:
+    """Yield a text for `read_lines`, without the routine lines of a log that need not be read."""
+    pieces = iter(pieces)
+    head, following = next(pieces, ""), next(pieces, "")
+    yield head
+    if not following:
+        return
+    pieces = chain((following,), pieces)
+    is_log = not (page := is_page(name, head)) and not _marks(head[:_HEAD], page=page) and not _wrapped_at(head)
+    yield from routine.skim(head, pieces) if is_log else pieces
+
+
+def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine] | Skipped]:
     """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply."""
     pieces = iter(pieces)
     head = next(pieces, "")
     page = is_page(name, head)
     lines = _Lines(_marks(head[:_HEAD], page=page))
-    chunks = _chunks(chain((head,), pieces), _wrapped_at(head))
-    blocks = lines.all(chunks)
-    log = _only_log(chain.from_iterable(blocks))
-    yield from iter(lambda: list(islice(log, BLOCK)), []) if page else blocks
+    blocks = lines.all(_chunks(chain((head,), pieces), _wrapped_at(head)))
+    if page:
+        log = _only_log(line for block in blocks if not isinstance(block, Skipped) for line in block)
+        yield from iter(lambda: list(islice(log, BLOCK)), [])
+    else:
+        yield from blocks

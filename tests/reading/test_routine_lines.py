@@ -1,0 +1,94 @@
+"""Routine lines are read in bulk, and nothing that is known of a launch changes by it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import ServerRun
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.reading import startup_log
+from vllm_runbooks.reading.startup_log import log_lines, routine
+
+LOGS = sorted(folders.cases_dir().rglob("*.log"))
+PROMPTS = (
+    "a question",
+    "my password: hunter2xyz9 and more",
+    "ERROR 11-20 10:00:00 [core.py:9] EngineCore failed to start.",
+    "CUDA out of memory",
+    '"POST /v1/chat HTTP/1.1" 200 OK',
+    "(EngineCore pid=9) gone",
+    "key\\rvalue",
+)
+CARRIERS = ("", "", "", "2026-11-20T10:00:00.123456Z ", "vllm-1  | ", "2026-11-20 10:00:00 ")
+PROCESSES = ("(APIServer pid=77) ", "(APIServer pid=77) ", "", "\x1b[1;36m(APIServer pid=77)\x1b[0;0m ", "(ApiServer_1 pid=8) ")
+OTHER = (
+    "(EngineCore pid=78) DEBUG 11-20 10:00:00 [core.py:1] EngineCore loop active.",
+    "(APIServer pid=77) INFO 11-20 10:00:01 [api_server.py:5] vLLM API server version 0.19.0",
+    "(APIServer pid=80) INFO 11-20 10:00:01 [api_server.py:5] vLLM API server version 0.19.0",
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/v1/engine/core.py", line 10, in step',
+    "ValueError: no",
+    "Exception in ASGI application",
+    "(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory.",
+    "INFO:     Application startup complete.",
+    "",
+    "hf_abcdefghijklmnopqrstuv",
+)
+
+
+def routine_line(chance: random.Random) -> str:
+    """One line as a busy server prints it, with a carrier's prefix now and then."""
+    number = chance.randrange(60)
+    logger = f"INFO 11-20 10:{number:02d}:00 [loggers.py:{chance.choice((259, 127))}] "
+    prefix = chance.choice(CARRIERS) + chance.choice(PROCESSES)
+    kind = chance.random()
+    if kind < 0.3:
+        rate = chance.choice(("0.0", f"{chance.random() * 900:.1f}"))
+        return (
+            f"{prefix}{logger}Engine 000: Avg prompt throughput: {rate} tokens/s, Avg generation throughput: {rate} tokens/s, "
+            f"Running: {number} reqs, Waiting: 0 reqs, GPU KV cache usage: {chance.choice((0.1, 99.9, 100.0))}%, "
+            "Prefix cache hit rate: 0.0%"
+        )
+    if kind < 0.5:
+        return f'{prefix}INFO:     10.0.0.1:{number} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    if kind < 0.6:
+        return f'{prefix}INFO:     10.0.0.1:{number} - "GET /health HTTP/1.1" {chance.choice((200, 200, 503))} OK'
+    return f"{prefix}{logger}Received request cmpl-{number}: prompt: {chance.choice(PROMPTS)!r}, params: SamplingParams(n=1)"
+
+
+def busy(log: str, seed: int) -> str:
+    """A log with runs of routine lines, and lines that interrupt them, at random places."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    lines = log.splitlines()
+    for _ in range(chance.randrange(1, 6)):
+        at = chance.randrange(len(lines) + 1)
+        some = [routine_line(chance) for _ in range(chance.choice((1, 3, 40)))]
+        run = [chance.choice(OTHER) if chance.random() < 0.02 else chance.choice(some) for _ in range(200)]
+        lines[at:at] = run
+    end = chance.choice(("\n", "\n", "\r\n"))
+    return end.join(lines) + chance.choice(("", end))
+
+
+def read(text: str, piece: int) -> list[ServerRun]:
+    def pieces() -> Iterator[str]:
+        return (text[start : start + piece] for start in range(0, len(text), piece))
+
+    redact.forget()
+    return startup_log.read(Evidence((Document("a.log", pieces),)), catalog.load_catalog())
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
+def test_a_log_with_routine_lines_is_read_as_line_by_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fact, finding and line number is the same, wherever the runs of routine lines are."""
+    monkeypatch.setattr(routine, "_BLOCK", 9000)
+    text = busy(path.read_text("utf-8"), len(path.parent.name))
+    in_bulk = read(text, 4000)
+    monkeypatch.setattr(log_lines, "skim", lambda _name, pieces, _routine: pieces)
+    assert in_bulk == read(text, 4000)
