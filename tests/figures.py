@@ -50,7 +50,7 @@ class Figures:
 
     def table(self) -> str:
         """The figures as a Markdown table; figures of one name share a row."""
-        head = "| measured | value | promised | rounds |\n|---|---|---|---|\n"
+        head = "| measured | value | limit | range |\n|---|---|---|---|\n"
         named: dict[str, list[Row]] = {}
         for row in self.rows:
             named.setdefault(row.what, []).append(row)

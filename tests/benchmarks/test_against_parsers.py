@@ -64,11 +64,14 @@ def test_recorded_verdicts_are_ours(figures: Figures) -> None:
         shares.append(1 - (false.total() + missed.total()) / count)
         counts.append(count)
         refused += false
-    named = f"({sum(counts)} commands, the parsers of {len(_FILES)} releases)"
+    named = f"({sum(counts)} commands, {len(_FILES)} releases)"
     figures.note(
-        f"lint: same verdict as vLLM {named}", sum(map(mul, shares, counts)) / sum(counts), at_least=_WANTED, form=".2%"
+        f"lint: agreement with vLLM's parser {named}",
+        sum(map(mul, shares, counts)) / sum(counts),
+        at_least=_WANTED,
+        form=".2%",
     )
-    figures.note(f"lint: same verdict, worst release {named}", min(shares), at_least=_WANTED, form=".2%")
+    figures.note(f"lint: agreement in the worst release {named}", min(shares), at_least=_WANTED, form=".2%")
     figures.note(f"lint: valid commands rejected {named}", refused["valid"], at_most=0, form=".0f")
 
 

@@ -39,4 +39,4 @@ def test_a_diagnosis_takes_less_than_importing_papermill(tmp_path: Path, figures
         for _ in range(ROUNDS)
     ]
 
-    figures.note("`diagnose` of a 500-line log / `import papermill`, wall clock", ratios, at_most=1.0)
+    figures.note("diagnose: time for a 500-line log / time of `import papermill`", ratios, at_most=1.0)

@@ -24,4 +24,4 @@ def test_linting_a_script_is_faster_than_importing_papermill(tmp_path: Path, fig
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
-    figures.note("`lint` of a 60-line script / `import papermill`, wall clock", ratios, at_most=1.0)
+    figures.note("lint: time for a 60-line script / time of `import papermill`", ratios, at_most=1.0)

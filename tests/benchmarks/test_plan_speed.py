@@ -65,7 +65,7 @@ def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
 
     rounds = [once() for _ in range(ROUNDS)]
 
-    figures.note("plan: one memory budget, ms of CPU", rounds, at_most=LIMIT_MS, form=".3f")
+    figures.note("plan: CPU time of one memory budget, ms", rounds, at_most=LIMIT_MS, form=".3f")
 
 
 def test_a_plan_of_eight_gpus_is_faster_than_importing_papermill(figures: Figures) -> None:
@@ -77,7 +77,7 @@ def test_a_plan_of_eight_gpus_is_faster_than_importing_papermill(figures: Figure
 
     ratios = [seconds(command, *arguments) / seconds(sys.executable, "-c", "import papermill") for _ in range(ROUNDS)]
 
-    what = "`plan --find context`, every layout of eight GPUs / `import papermill`, wall clock"
+    what = "plan: time of `--find context` on 8 GPUs / time of `import papermill`"
     figures.note(what, ratios, at_most=1.0)
 
 
@@ -87,4 +87,4 @@ def test_a_plan_of_a_fleet_costs_a_few_times_one_of_eight_gpus(figures: Figures)
     fleet, host = (("plan", "Qwen/Qwen3-8B", "--gpus", f"{count}xRTX3090") for count in (4096, 8))
     ratios = [seconds(command, *fleet) / seconds(command, *host) for _ in range(3)]
 
-    figures.note("`plan` for 4,096 GPUs / for eight, wall clock", ratios, at_most=6.0)
+    figures.note("plan: time for 4,096 GPUs / time for 8", ratios, at_most=6.0)

@@ -51,9 +51,12 @@ def test_arguments_equal_those_of_bash(
 
     named = f"(sets of {count} {make.__name__} scripts)"
     figures.note(
-        f"shell: commands with an unknown argument {named}", unknown / commands, at_most=MOST_UNKNOWN, form=".1%"
+        f"shell parser: commands with an argument that it cannot resolve {named}",
+        unknown / commands,
+        at_most=MOST_UNKNOWN,
+        form=".1%",
     )
-    figures.note(f"shell: arguments that differ from bash {named}", len(differences), at_most=0, form=".0f")
+    figures.note(f"shell parser: arguments that differ from bash {named}", len(differences), at_most=0, form=".0f")
     assert ended >= 0.98 * count
 
 

@@ -97,4 +97,4 @@ def test_check_is_faster_than_papermill(tmp_path: Path, figures: Figures) -> Non
     rounds = [(seconds(check, tmp_path), seconds(papermill, tmp_path)) for _ in range(ROUNDS)]
 
     ratios = [ours / theirs for ours, theirs in rounds]
-    figures.note(f"`check` of {RUNS} runs / {RUNS} runs of `papermill`, wall clock", ratios, at_most=0.6)
+    figures.note(f"check: time for {RUNS} runs / time of `papermill` for them", ratios, at_most=0.6)
