@@ -303,7 +303,7 @@ class PlannedMemory:
     def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
         """Whether the changed launch fits with its margin, or why not, or why that is unknown."""
         if not remedy.edits:
-            return None, "no command change"
+            return None, "the command does not change"
         if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
             return None, "the change does not affect memory"
         if isinstance(self.planned, str):
