@@ -166,7 +166,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
             moved.append(f"{name} {_number(values[0])} to {_number(values[-1])}")
     tone = VERDICTS[last.verdict] if last.verdict is not None else Tone.HINT
     counts = _runs(point.verdict for point in points)
-    steps = (Step("Note", f"More changed numbers: --fact {', --fact '.join(others)}"),) if others else ()
+    steps = (Step("Note", f"For other changed numbers, add --fact {', --fact '.join(others)}."),) if others else ()
     return Summary(_verdict(last.verdict).upper(), tone, (subject_trend.subject, counts, *moved), steps=steps)
 
 

@@ -705,8 +705,8 @@ class _GpuBudget:
         else:
             mine.add(
                 None,
-                f"too close to call: one request of {length:,} tokens needs {_gib(need)}; {self.device.name} is expected "
-                f"to have {_gib(expected)}, at least {_gib(low)}",
+                f"too close to call: one request of {length:,} tokens needs {_gib(need)}; {self.device.name} has about "
+                f"{_gib(expected)}, at least {_gib(low)}",
             )
 
 

@@ -125,11 +125,7 @@ def longest_context(start: Trial) -> SearchResult:
 def _careful(low: float | None, unit: str) -> str:
     if low is None:
         return "conservative estimate: none fits"
-    return (
-        f"conservative estimate: {low:,.6g} {unit}"
-        if low < 10
-        else f"conservative estimate: {low:,.0f} {unit}"
-    )
+    return f"conservative estimate: {low:,.6g} {unit}" if low < 10 else f"conservative estimate: {low:,.0f} {unit}"
 
 
 def _longest(start: Trial, limit: int, side: int) -> int:

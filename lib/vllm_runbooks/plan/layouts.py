@@ -322,7 +322,9 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            remarks.append("pipeline stages exchange only hidden states between hosts, which is the usual choice over Ethernet")
+            remarks.append(
+                "pipeline stages exchange only hidden states between hosts, which is the usual choice over Ethernet"
+            )
         else:
             remarks.append(
                 "pipeline stages exchange only hidden states, so PCIe is fast enough; "
@@ -355,9 +357,7 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
             remarks[f"{traffic} over PCIe, which is slow for more than two GPUs"] = None
         elif size > 2 and "nvlink-bridge" in joins:
             slow = max(slow, 1)
-            remarks[f"NVLink bridges connect pairs only: {traffic} over PCIe, which is slow for {size} GPUs"] = (
-                None
-            )
+            remarks[f"NVLink bridges connect pairs only: {traffic} over PCIe, which is slow for {size} GPUs"] = None
         elif "pcie" in joins:
             remarks[f"{traffic} over PCIe between two GPUs"] = None
         elif "nvlink-bridge" in joins:
@@ -789,7 +789,8 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
-        yield f"the KV cache fits {concurrency_text(best.concurrency_total)} requests of {best.context:,} tokens in total"
+        requests = f"{concurrency_text(best.concurrency_total)} requests of {best.context:,} tokens"
+        yield f"the KV cache fits {requests} in total"
     if single is None or single is best:
         return
     if single.fits is False:
@@ -812,7 +813,8 @@ def _latency(best: LayoutChoice, others: Iterable[LayoutChoice]) -> Iterator[str
     for way in others:
         has_more = (way.concurrency_total or 0.0) >= best.concurrency_total
         if way.legal and way.fits and has_more and way.ranks.pipeline > best.ranks.pipeline:
-            yield f"latency is lower than with {way.name.removeprefix('1 x ')}, where each request occupies one stage at a time"
+            name = way.name.removeprefix("1 x ")
+            yield f"latency is lower than with {name}, where each request occupies one stage at a time"
             return
 
 

@@ -153,7 +153,7 @@ def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summ
         (written.model, f"vLLM {written.vllm.version}", *sizes, files),
         "" if written.fits else "Whether it fits is uncertain.",
         finding_views.finding_statements(problems),
-        steps=(*steps, Step("Steps", f"all steps: {out / 'steps.txt'}")),
+        steps=(*steps, Step("Next", f"Follow all steps in {out / 'steps.txt'}.")),
     )
 
 

@@ -186,7 +186,7 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
         blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
-    for name, text in (("So", statement.effect), ("Do", statement.action)):
+    for name, text in (("So", statement.effect), ("Fix", statement.action)):
         if text:
             blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))
     return blocks
@@ -400,7 +400,7 @@ def sentence_of(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
     first = re.match(r"[a-z]{1,30}(?=[ ,:])", text)
     if first is not None and first[0] not in names:
         text = text[:1].upper() + text[1:]
-    return text + end if text and not text.endswith((".", "…", "。", ":", end or ".")) else text
+    return text + end if text and not text.endswith((".", "…", "。", ":", "?", end or ".")) else text
 
 
 @dataclass(frozen=True, slots=True)

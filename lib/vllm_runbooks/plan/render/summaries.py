@@ -137,7 +137,9 @@ def gpus_text(gpus: Sequence[PlannedGpu]) -> str:
 def _release(answer: Plan | Layouts) -> str:
     vllm = answer.vllm
     how = " (newest)" if vllm.source == "newest" else ""
-    return f"vLLM {vllm.version}{how}" + ("" if vllm.data == vllm.version else f" (planned with the data of {vllm.data})")
+    return f"vLLM {vllm.version}{how}" + (
+        "" if vllm.data == vllm.version else f" (planned with the data of {vllm.data})"
+    )
 
 
 def _context(plan: Plan | None) -> Iterator[str]:
@@ -254,7 +256,9 @@ def _why_not(plan: Plan) -> str:
         left = f"only {_gib(cache.gib)} GiB is available" if cache.gib >= 0.01 else "none is available"
         left += f", {_gib(cache.high)} GiB in the best case" if cache.high and cache.high >= cache.needed_gib else ""
         how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
-        return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, but {left}{how}."
+        return (
+            f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, but {left}{how}."
+        )
     return sentence_of(limit or plan_words.headline(plan).why)
 
 
@@ -266,7 +270,9 @@ def _why_uncertain(plan: Plan) -> str:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
     expected = "" if cache.gib is None else f" ({_gib(max(cache.gib, 0.0))} expected)"
-    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is available for the KV cache{each}"
+    left = (
+        f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is available for the KV cache{each}"
+    )
     return f"{left}; one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
 
 

@@ -45,11 +45,7 @@ def _what_it_gives(plan: Plan) -> str:
     each_replica, in_all = (" in each replica", " in total") if is_shared else ("", "")
     parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB of KV cache{each_card}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
-    parts += (
-        []
-        if at_once is None
-        else [f"{concurrency_text(at_once)} concurrent requests of {_context(plan)}{in_all}"]
-    )
+    parts += [] if at_once is None else [f"{concurrency_text(at_once)} concurrent requests of {_context(plan)}{in_all}"]
     return ", ".join(parts) or "unknown KV cache memory"
 
 
@@ -149,7 +145,10 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("tokens", f"{tokens}{f', {meaning}' if meaning else ''}"))
     if cache.max_concurrency is not None:
         rows.append(
-            ("max concurrency", f"{concurrency_text(cache.max_concurrency)} requests of {_context(plan)}{_together(plan)}")
+            (
+                "max concurrency",
+                f"{concurrency_text(cache.max_concurrency)} requests of {_context(plan)}{_together(plan)}",
+            )
         )
     if cache.longest_context is not None:
         rows.append(("longest context", f"{cache.longest_context:,} tokens"))
@@ -305,7 +304,9 @@ def compared_headline(compared: PlanComparison) -> Headline:
     both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
     if not both:
         return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
-    return Headline("as planned", f"{both} reported {'values are' if both != 1 else 'value is'} within the planned range")
+    return Headline(
+        "as planned", f"{both} reported {'values are' if both != 1 else 'value is'} within the planned range"
+    )
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:
