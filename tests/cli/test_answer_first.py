@@ -233,7 +233,7 @@ def test_fact_effect_and_action_are_listed() -> None:
         for line in laid_out(summary_view(Summary("OK", statement.tone, (), statements=(statement,))), Layout())
     ]
 
-    assert lines[-2:] == ["  So    So.", "  Do    Do."]
+    assert lines[-2:] == ["  So    So.", "  Fix   Do."]
 
 
 def test_progress_is_shown_on_a_terminal_only(
@@ -297,7 +297,7 @@ def test_leftovers_are_counted_and_only_proven_ones_are_in_the_command(
     assert "  Not proven to be from an earlier launch: named like vLLM's." in alone
     assert alone[-1].endswith("vllm-runbooks leftovers --remove NAME")
     assert lines(proven, words=("--remove", "proven")) == [
-        "OK       no leftovers of earlier vLLM launches of this user on this host ·",
+        "OK       No leftovers of this user's earlier vLLM launches on this host ·",
         "         removed: process 71",
     ]
 
@@ -415,7 +415,7 @@ def test_further_changed_numbers_are_noted_as_far_as_they_fit() -> None:
 
 @pytest.mark.parametrize(
     ("names", "first"),
-    [(("Qwen3-4B",), "OK       1 of 1 model can be quantised and compiled · "),
+    [(("Qwen3-4B",), "OK       1 of 1 model can be quantized and compiled · "),
      (("Qwen3-4B", "nonsense"), "UNKNOWN  1 of 2 models can be "),
      (("Qwen/Qwen2-VL-7B",), "LIMITED  0 of 1 model can be "), ((), "OK       6 of 13 models can be ")],
 )  # fmt: skip

@@ -644,7 +644,7 @@ def test_a_limit_is_a_number_absent_or_unknown() -> None:
     shown = render.inventories.text(inspected(host=facts))
 
     assert "shm 0 MiB, unknown free" in shown
-    assert "locked memory no limit; open files 1,024, at most unknown" in shown
+    assert "locked memory limit: no limit; open files limit: 1,024 (hard limit: unknown)" in shown
 
 
 def test_a_narrow_link_slows_tensor_parallelism_only_with_several_gpus() -> None:
@@ -814,7 +814,7 @@ def test_a_gpu_with_unknown_utilization_is_never_suitable(tmp_path: Path) -> Non
         2, [(2, True), (1, None), (0, None), (3, False)],
     )  # fmt: skip
     assert found.ranked[1].reason.startswith("as far as known: 80.0 GiB free of 80.0 GiB; its memory is steady")
-    assert "its use is unknown" in found.ranked[1].reason
+    assert "utilization unknown" in found.ranked[1].reason
     assert untold is not None
     assert (untold.gpu, untold.ranked[0].is_suitable) == (None, None)
 
@@ -943,10 +943,10 @@ def test_the_case_of_a_snapshot_names_its_gpus(capsys: pytest.CaptureFixture[str
         ),
         ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99% used by other processes"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
-        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),
-        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its used memory is unknown"),
-        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "its used memory is unknown"),
-        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is unknown"),
+        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "memory use unknown"),
+        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "memory use unknown"),
+        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "memory use unknown"),
+        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "utilization unknown"),
     ],
 )
 def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(

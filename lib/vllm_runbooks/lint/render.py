@@ -324,7 +324,9 @@ def fixed_line(
 def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> str:
     """`fixed_line` as text."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    return Wording(lang)("Fixed {count} issues, {rest} remaining.", count=(fixed - rest).total(), rest=rest.total())
+    count = (fixed - rest).total()
+    text = "Fixed {count} issue, {rest} remaining." if count == 1 else "Fixed {count} issues, {rest} remaining."
+    return Wording(lang)(text, count=count, rest=rest.total())
 
 
 def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:

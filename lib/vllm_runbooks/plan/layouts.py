@@ -30,7 +30,7 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 """Settings of a launch with this split on GPUs of which this is the first."""
 
 _FITS = {True: 0, None: 1, False: 2}
-IDLE = "GPUs are idle"
+IDLE = "GPUs stay idle"
 ROOM = "it fits "
 """Prefix of the reason that compares the concurrent requests of a layout with the first; `IDLE` is
 the suffix of the reason with the number of unused GPUs."""
@@ -351,7 +351,7 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
         joins = {device.interconnect for device in group}
         if len({device.node for device in group}) > 1:
             slow = 2
-            remarks[f"the {what} are on different hosts, and {traffic} over the network between them"] = None
+            remarks[f"{what} are on different hosts, and {traffic} over the network"] = None
         elif size > 2 and "pcie" in joins:
             slow = max(slow, 1)
             remarks[f"{traffic} over PCIe, which is slow for more than two GPUs"] = None

@@ -37,7 +37,11 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
         ),
         "wrapper": ("notice that another process ended", "notices that other processes ended"),
     }
-    *parts, last = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
+    return _listed([f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items()], say)
+
+
+def _listed(items: Sequence[str], say: Wording) -> str:
+    *parts, last = items
     return say("{first} and {second}", first=say(", ").join(parts), second=last) if parts else last
 
 
@@ -117,11 +121,11 @@ def judged_by(checks: Checks, say: Wording) -> str:
     if checks.lint == checks.plan != "passed":
         return say("Not checked ({why}).", why=say(checks.lint.removeprefix("unknown: ")))
     judges = (("lint", checks.lint), ("plan", checks.plan), ("vLLM's parser", checks.parser))
-    passed = say(" and ").join(say(name) for name, state in judges if state == "passed")
+    passed = [say(name) for name, state in judges if state == "passed"]
     whys = [(name, state.removeprefix("unknown: ")) for name, state in judges if state != "passed"]
-    unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
-    sentences = [say("Passed {who}.", who=passed)] if passed else []
-    return joined([*sentences, *([say("Not checked by {who}.", who=unknown)] if unknown else [])])
+    unknown = [say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys]
+    sentences = [say("Passed {who}.", who=_listed(passed, say))] if passed else []
+    return joined([*sentences, *([say("Not checked by {who}.", who=_listed(unknown, say))] if unknown else [])])
 
 
 def fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ _INSTEAD = "use a script, settings or a page of a step, a folder of them, or - f
 @given.FORMAT
 @catalog_options.LANG
 def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:
-    """Check scripts that quantize, convert, serve, evaluate and compile, before they cost hours.
+    """Check scripts that quantize, convert, serve, evaluate or compile.
 
     FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input. Files
     given together, or in one FOLDER, are checked together. Nothing is executed.
