@@ -397,7 +397,7 @@ class PlannedMemory:
 
     def _left(self, expected: float, low: float) -> str:
         return self._say(
-            "planned spare memory: {expected} GiB (at least {low}) after one full-context request",
+            "the plan leaves {expected} GiB free (at least {low} GiB) next to one full-context request",
             expected=f"{expected:.2f}",
             low=f"{low:.2f}",
         )

@@ -76,7 +76,7 @@ def summarize_accuracy(comparison: AccuracyComparison, *, again: str = "") -> Su
         comparison.verdict.value.upper(),
         _ACCURACY[comparison.verdict],
         (*about, limit),
-        as_sentence(comparison.reason),
+        as_sentence(comparison.reason, names=[row.dataset or "" for row in comparison.scores]),
         table=_scores(deciding[:_MOST_ROWS]),
         steps=_notes([f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]),
         more=rest_step(["all scores", "subsets", "methods"], again),
@@ -97,7 +97,7 @@ def _scores(rows: Sequence[ScoreComparison]) -> SummaryTable | None:
         )
         for row in rows
     )
-    return SummaryTable(("data set", "float", "quantised", "difference", "interval", ""), cells, frozenset({1, 2, 3}))
+    return SummaryTable(("data set", "float", "quantized", "difference", "interval", ""), cells, frozenset({1, 2, 3}))
 
 
 def _number(value: float | None, sign: str) -> str:
@@ -133,7 +133,7 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
         for made_issue in made.issues[:_MOST_PROBLEMS]
     )  # fmt: skip
     folder = made.folder.rstrip("/") or "."
-    steps.append(Step("Order", f"{folder}/README.md"))
+    steps.append(Step("Next", f"Follow the steps in {folder}/README.md."))
     steps.append(Step("Next", "Check the host", "vllm-runbooks edge10 preflight quantise"))
     more = rest_step(["every file", count_of(len(made.job.defaults), "default")], again)
     about = (made.job.listed, made.toolchain, dies, files)
