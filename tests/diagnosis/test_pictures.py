@@ -194,7 +194,7 @@ def test_tables_have_the_figures_of_the_pictures(four: list[ServerRun]) -> None:
         "2 gemma-4-26B-A4B              24          23  17.3 to 18.8       18.8"
         in render.starts.throughputs(four).plain
     )
-    assert "KV cache size           798,624 tokens" in render.starts.side_by_side(four).plain
+    assert "KV cache size               798,624 tokens" in render.starts.side_by_side(four).plain
     settings = render.starts.settings(four).plain
     assert "enforce_eager" in settings
     assert "model_tag" not in settings
@@ -918,8 +918,8 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
         ),
         "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #e8b04a", "12 at 99,12: activation peak",
         "rect 218,1 13x13 #7d55bd", "12 at 236,12: encoder profile",
-        "rect 0,21 13x13 #b5bcc4", "12 at 18,32: non-torch memory", "rect 137,21 13x13 #56616d",
-        "12 at 155,32: communication", "rect 260,21 13x13 #c46a98", "12 at 278,32: CUDA graphs",
+        "rect 0,21 13x13 #b5bcc4", "12 at 18,32: non-torch memory", "rect 144,21 13x13 #56616d",
+        "12 at 162,32: communication", "rect 267,21 13x13 #c46a98", "12 at 285,32: CUDA graphs",
         "rect 0,41 13x13 #6fc4b6", "12 at 18,52: KV cache",
         "13 at 0,84: GPU 0 · A100", "12 at 439,84 end: 54.75 GiB",
         "rect 1,93 91.2x28 #2f6099: weights: 11.50 (11.00 to 12.00) GiB", "13 at 47,111.5 middle #fff: weights 11.5",
@@ -1023,14 +1023,14 @@ def test_figures_are_placed_by_their_room(name: str, gib: float, inside: str | N
 
 def test_a_line_of_figures_has_sixty_eight_letters() -> None:
     """A longer one continues on the next line."""
-    fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=10.0)], None))
-    more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=10.0)], None))
-    whole = "activation peak 0.75 · encoder profile 10.00 · non-torch memory 10.00"
+    fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=1.0)], None))
+    more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=1.0)], None))
+    whole = "activation peak 0.75 · encoder profile 10.00 · non-torch memory 1.00"
 
     assert len(whole) == 68
     assert [line for line in fits if line.startswith("12 at 0,")] == [f"12 at 0,99: {whole}"]
     assert [line for line in more if line.startswith("12 at 0,")] == [
-        "12 at 0,99: activation peak 10.00 · encoder profile 10.00", "12 at 0,115: non-torch memory 10.00",
+        "12 at 0,99: activation peak 10.00 · encoder profile 10.00", "12 at 0,115: non-torch memory 1.00",
     ]  # fmt: skip
     assert fits[0].startswith("0 0 440 135:")
     assert more[0].startswith("0 0 440 151:")

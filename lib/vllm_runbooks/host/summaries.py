@@ -135,7 +135,7 @@ def _launch(choice: Recommendation, *, is_recorded: bool = False) -> Iterator[St
         best = choice.ranked[0]
         others = sorted(gpu.index for gpu in choice.ranked[1:] if gpu.is_suitable)
         also = f"; also suitable: {named_gpus(others)}" if others else ""
-        text = f"Use GPU {choice.gpu} for the next launch ({gib(best.free_mib)} free{also})"
+        text = f"Use GPU {choice.gpu} ({gib(best.free_mib)} free{also})"
         yield Step("Next", text, _LAUNCH.format(gpu=choice.gpu))
     elif any(gpu.is_suitable is None for gpu in choice.ranked):
         unsure = sorted(gpu.index for gpu in choice.ranked if gpu.is_suitable is None)

@@ -151,7 +151,7 @@ def view(
             Line(say("Memory was not checked. To check it, add the launch's options to: {command}", command=plan))
         )
     if fix:
-        blocks.append(Line(say("To apply the fixes: {command}", command=fix)))
+        blocks.append(Line(say("To fix: {command}", command=fix)))
     return blocks
 
 
