@@ -116,7 +116,7 @@ def test_a_host_without_a_problem_shows_driver_release_and_size() -> None:
 
     head = "OK       2\u00d7 RTX 3090 · 24.0 GiB each · driver 550.54 · CUDA 12.4 · vLLM 0.19.0"
     assert text.startswith(f"{head}\n         No problems found.\n")
-    assert "0    0.0 GiB      nobody" in text
+    assert "0    0.0 GiB      none" in text
     assert "1    0.1 GiB      process 7 of ann (python)" in text
     assert "vllm-runbooks plan MODEL --gpus local" in text
 
@@ -191,7 +191,6 @@ def test_a_change_of_the_server_has_options_cost_and_checks() -> None:
     lines = health_lines("probe-kv-pressure")
 
     assert "  Fix   remove --num-gpu-blocks-override" in lines
-    assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
     assert [line for line in lines if "add --command FILE and --gpus" in line]
     assert [line for line in lines if line.startswith("  time to first token    1.29 s   2.07 s")]
     assert "p99" not in " ".join(lines)
@@ -233,7 +232,7 @@ def test_fact_effect_and_action_are_listed() -> None:
         for line in laid_out(summary_view(Summary("OK", statement.tone, (), statements=(statement,))), Layout())
     ]
 
-    assert lines[-2:] == ["  So    So.", "  Do    Do."]
+    assert lines[-2:] == ["  So    So.", "  Fix   Do."]
 
 
 def test_progress_is_shown_on_a_terminal_only(
@@ -289,7 +288,7 @@ def test_leftovers_are_counted_and_only_proven_ones_are_in_the_command(
         return printed(capsys, monkeypatch, "leftovers", *words)[1]
 
     both = lines(other, proven)
-    assert both[0] == "2 LEFTOVERS   1 segment · 1 process"
+    assert both[0] == "2 LEFTOVERS   1 shared memory segment · 1 process"
     assert lines(proven, replace(proven, name="72"))[0] == "2 LEFTOVERS   2 processes"
     assert [line.split()[0] for line in both[3:5]] == ["71", "psm_1"]
     assert both[-1] == "  Next  Remove the proven leftovers: vllm-runbooks leftovers --remove proven"
@@ -297,7 +296,7 @@ def test_leftovers_are_counted_and_only_proven_ones_are_in_the_command(
     assert "  Not proven to be from an earlier launch: named like vLLM's." in alone
     assert alone[-1].endswith("vllm-runbooks leftovers --remove NAME")
     assert lines(proven, words=("--remove", "proven")) == [
-        "OK       no leftovers of earlier vLLM launches of this user on this host ·",
+        "OK       No leftovers of this user's earlier vLLM launches on this host ·",
         "         removed: process 71",
     ]
 
@@ -315,14 +314,14 @@ CHANGE = LaunchChange("memory was taken", "The same command again", "time")
         (Guarded("a", None, (Check("port", LaunchResult.FAILED, "8000 is taken"),), (), 1),
          ["NOT STARTED   a check failed", "", "✗ 8000 is taken", "port"]),
         (Guarded("a", None, (Check("port", LaunchResult.PASSED, "free"),), (), 0, notes=("no driver",)),
-         ["OK       port passed · nothing was launched", "", "  Note  no driver"]),
-        (Guarded("a", None, (), (), 0), ["OK       no checks · nothing was launched"]),
+         ["OK       passed checks: port · nothing was launched", "", "  Note  no driver"]),
+        (Guarded("a", None, (), (), 0), ["OK       passed checks: none · nothing was launched"]),
         (Guarded("a", None, (), (attempt(),), 0, folder="/logs", waited_s=2.0),
          ["STOPPED  ready after 3.0 s · after 40 s it ended with exit status 0", "",
-          "  Note  waited for GPU memory: 2.0 s", "  Log   log and report: /logs"]),
+          "  Note  Waited 2.0 s for stable GPU memory.", "  Log   Log and report: /logs"]),
         (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None), attempt(number=2, change=CHANGE)), 0),
          ["STOPPED  try 2 of 2 · ready after 3.0 s · after 40 s it ended with exit status 0", "",
-          "  Tried The same command again, because of memory was taken; costs time"]),
+          "  Tried The same command again, because of memory was taken. Cost: time"]),
         (Guarded("a", None, (), (attempt(outcome=Outcome.FAILED, ready_s=None),), 1),
          ["FAILED   never ready · after 40 s it ended with exit status 0"]),
     ],
@@ -358,7 +357,7 @@ def test_a_failed_launch_ends_with_its_cause_and_fix() -> None:
     assert text.startswith("FAILED   never ready · after 40 s it ended with exit status 0\n\n✗ ")
     assert "oom.multimodal_encoder" in text
     assert "  Fix   " in text
-    assert "log and report: /logs" in text
+    assert "Log and report: /logs" in text
 
 
 def test_nodes_without_an_answer_or_gpu_are_in_the_first_line() -> None:
@@ -409,13 +408,13 @@ def test_further_changed_numbers_are_noted_as_far_as_they_fit() -> None:
     assert history_command._that_fit(["a" * 30, "b" * 30]) == ["a" * 30]
     point = TrendPoint("1", "2026-11-21T08:00:00Z", None, None, {})
     summary = history_render.summary_of_trend(Trend("x", (point,)), (), ["a", "b"])
-    assert "  Note  More changed numbers: --fact a, --fact b" in plain(summary_view(summary))
+    assert "  Note  For other changed numbers, add --fact a, --fact b." in plain(summary_view(summary))
     assert summary.state == "RUNNING"
 
 
 @pytest.mark.parametrize(
     ("names", "first"),
-    [(("Qwen3-4B",), "OK       1 of 1 model can be quantised and compiled · "),
+    [(("Qwen3-4B",), "OK       1 of 1 model can be quantized and compiled · "),
      (("Qwen3-4B", "nonsense"), "UNKNOWN  1 of 2 models can be "),
      (("Qwen/Qwen2-VL-7B",), "LIMITED  0 of 1 model can be "), ((), "OK       6 of 13 models can be ")],
 )  # fmt: skip

@@ -182,7 +182,7 @@ def test_a_terminal_has_colors_and_its_width(monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b[1mROOT CAUSE  \x1b[0m" in shown
     bare = SEQUENCE.sub("", shown)
     assert "\x1b" not in bare
-    quoted = re.search(r"^  line \d+ and .*: .*CUDA out of memory.*$", bare, re.MULTILINE)
+    quoted = re.search(r"^  lines \d+ and .*: .*CUDA out of memory.*$", bare, re.MULTILINE)
     assert quoted is not None
     assert len(quoted[0]) > 100
     lines = [line for line in bare.splitlines() if line.startswith("    ")]

@@ -194,7 +194,7 @@ def test_tables_have_the_figures_of_the_pictures(four: list[ServerRun]) -> None:
         "2 gemma-4-26B-A4B              24          23  17.3 to 18.8       18.8"
         in render.starts.throughputs(four).plain
     )
-    assert "KV cache size           798,624 tokens" in render.starts.side_by_side(four).plain
+    assert "KV cache size               798,624 tokens" in render.starts.side_by_side(four).plain
     settings = render.starts.settings(four).plain
     assert "enforce_eager" in settings
     assert "model_tag" not in settings
@@ -456,7 +456,7 @@ def test_equal_gpus_are_one_bar() -> None:
     eight = [replace(GPT_OSS, rank=rank) for rank in range(8)]
 
     assert plan_pictures.budgets(eight, 0.65).count('height="30.0" fill="none"') == 1
-    assert ">GPUs 0 to 7, each · A100-80GB</text>" in plan_pictures.budgets(eight, 0.65)
+    assert ">GPUs 0-7, each · A100-80GB</text>" in plan_pictures.budgets(eight, 0.65)
     assert plan_pictures.budgets([FIRST, SECOND], 0.5).count('height="30.0" fill="none"') == 2
 
 
@@ -912,24 +912,25 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
     assert without_hatches(listed(plan_pictures.budgets([EIGHT, BESIDE], 0.5))) == [
         (
             "0 0 440 298: Planned memory in GiB. GPU 0 · A100, 54.75 GiB: weights 11.50 (11.00 to 12.00), "
-            "activation peak 1.00 (0.50 to 2.00), encoder profile 2.50, outside PyTorch 0.25, communication 0.00, "
+            "activation peak 1.00 (0.50 to 2.00), encoder profile 2.50, non-torch memory 0.25, communication 0.00, "
             "KV cache 12.12, CUDA graphs 1.50. GPU 1 · A100 · n2, 54.75 GiB: weights 12.00, communication 5.00, "
             "KV cache 3.88"
         ),
         "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #e8b04a", "12 at 99,12: activation peak",
         "rect 218,1 13x13 #7d55bd", "12 at 236,12: encoder profile",
-        "rect 0,21 13x13 #b5bcc4", "12 at 18,32: outside PyTorch", "rect 137,21 13x13 #56616d",
-        "12 at 155,32: communication", "rect 260,21 13x13 #c46a98", "12 at 278,32: CUDA graphs",
+        "rect 0,21 13x13 #b5bcc4", "12 at 18,32: non-torch memory", "rect 144,21 13x13 #56616d",
+        "12 at 162,32: communication", "rect 267,21 13x13 #c46a98", "12 at 285,32: CUDA graphs",
         "rect 0,41 13x13 #6fc4b6", "12 at 18,52: KV cache",
         "13 at 0,84: GPU 0 · A100", "12 at 439,84 end: 54.75 GiB",
         "rect 1,93 91.2x28 #2f6099: weights: 11.50 (11.00 to 12.00) GiB", "13 at 47,111.5 middle #fff: weights 11.5",
         "rect 93,93 7.2x28 #e8b04a: activation peak: 1.00 (0.50 to 2.00) GiB",
-        "rect 101,93 19.2x28 #7d55bd: encoder profile: 2.50 GiB", "rect 121,93 2x28 #b5bcc4: outside PyTorch: 0.25 GiB",
+        "rect 101,93 19.2x28 #7d55bd: encoder profile: 2.50 GiB",
+        "rect 121,93 2x28 #b5bcc4: non-torch memory: 0.25 GiB",
         "rect 123,93 96.2x28 #6fc4b6: KV cache: 12.12 GiB", "13 at 171.5,111.5 middle #111: 12.1",
         "rect 220,93 11.2x28 #c46a98: CUDA graphs: 1.50 GiB", "rect 1,92 438x30 none currentColor 0.75",
         "line 220,88 220,126 2 currentColor",
         "path M115.0 125.0v8M115.0 129.0H135.0M135.0 125.0v8 none currentColor 1.6",
-        "12 at 0,147: activation peak 1.00 · encoder profile 2.50 · outside PyTorch 0.25",
+        "12 at 0,147: activation peak 1.00 · encoder profile 2.50 · non-torch memory 0.25",
         "12 at 0,163: on top: CUDA graphs 1.50 · limit 27.38 (utilisation 0.5)",
         "12 at 0,179: before the KV cache 14.2 to 16.8",
         "13 at 0,207: GPU 1 · A100 · n2", "12 at 439,207 end: 54.75 GiB",
@@ -950,11 +951,11 @@ def test_a_gpu_of_unknown_size_has_no_frame_and_no_limit() -> None:
     )  # fmt: skip
     assert listed(plan_pictures.budgets([rank, replace(rank, rank=1)], 0.5)) == [
         (
-            "0 0 440 135: Planned memory in GiB. GPUs 0 to 1, each · A100, memory unknown: weights 50.00 "
+            "0 0 440 135: Planned memory in GiB. GPUs 0-1, each · A100, memory unknown: weights 50.00 "
             "(49.00 to 51.00), activation peak unknown, KV cache 4.75"
         ),
         "rect 0,1 13x13 #2f6099", "12 at 18,12: weights", "rect 81,1 13x13 #6fc4b6", "12 at 99,12: KV cache",
-        "13 at 0,44: GPUs 0 to 1, each · A100", "12 at 439,44 end: memory unknown",
+        "13 at 0,44: GPUs 0-1, each · A100", "12 at 439,44 end: memory unknown",
         "rect 1,53 399.2x28 #2f6099: weights: 50.00 (49.00 to 51.00) GiB",
         "13 at 201,71.5 middle #fff: weights 50.0", "rect 401,53 37.2x28 #6fc4b6: KV cache: 4.75 GiB",
         "13 at 420,71.5 middle #111: 4.8", "12 at 0,99: activation peak: unknown",
@@ -1022,14 +1023,14 @@ def test_figures_are_placed_by_their_room(name: str, gib: float, inside: str | N
 
 def test_a_line_of_figures_has_sixty_eight_letters() -> None:
     """A longer one continues on the next line."""
-    fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=10.0)], None))
-    more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=10.0)], None))
-    whole = "activation peak 0.75 · encoder profile 10.00 · outside PyTorch 10.00"
+    fits = listed(plan_pictures.budgets([alone(activation=0.75, encoder=10.0, non_torch=1.0)], None))
+    more = listed(plan_pictures.budgets([alone(activation=10.0, encoder=10.0, non_torch=1.0)], None))
+    whole = "activation peak 0.75 · encoder profile 10.00 · non-torch memory 1.00"
 
     assert len(whole) == 68
     assert [line for line in fits if line.startswith("12 at 0,")] == [f"12 at 0,99: {whole}"]
     assert [line for line in more if line.startswith("12 at 0,")] == [
-        "12 at 0,99: activation peak 10.00 · encoder profile 10.00", "12 at 0,115: outside PyTorch 10.00",
+        "12 at 0,99: activation peak 10.00 · encoder profile 10.00", "12 at 0,115: non-torch memory 1.00",
     ]  # fmt: skip
     assert fits[0].startswith("0 0 440 135:")
     assert more[0].startswith("0 0 440 151:")
@@ -1076,7 +1077,7 @@ def test_gpus_with_equal_plans_have_one_name() -> None:
     """The first and the last of them, the kind and the host."""
     eight = [replace(EIGHT, rank=rank, node="n1") for rank in range(8)]
 
-    assert plan_pictures.cards_name(eight) == "GPUs 0 to 7, each · A100 · n1"
+    assert plan_pictures.cards_name(eight) == "GPUs 0-7, each · A100 · n1"
     assert plan_pictures.cards_name(eight[3:4]) == "GPU 3 · A100 · n1"
     assert plan_pictures.cards_name([replace(EIGHT, gpu="")]) == "GPU 0"
 
@@ -1218,8 +1219,8 @@ def test_differences_are_drawn_to_the_pixel() -> None:
     assert listed(plan_pictures.differences(terms)) == [
         (
             "0 0 440 150: Printed less planned, in GiB. weights +1.38, outside the plan's band of -0.25 to +0.50. "
-            "activation peak +0.00, within the plan's band of +0.00 to +0.00. outside PyTorch -0.25, within the plan's "
-            "band of -0.50 to +0.00. odd -0.50, outside the plan's band of +0.00 to +0.25"
+            "activation peak +0.00, within the plan's band of +0.00 to +0.00. non-torch memory -0.25, within the "
+            "plan's band of -0.50 to +0.00. odd -0.50, outside the plan's band of +0.00 to +0.25"
         ),
         "12 at 244,13 end faint: less than planned", "12 at 256,13 faint: more", "line 250,4 250,150 1.2 currentColor",
         "rect 225,24 75x18 #8884: weights +1.38, outside the plan's band of -0.25 to +0.50",
@@ -1227,8 +1228,8 @@ def test_differences_are_drawn_to_the_pixel() -> None:
         "rect 250,54 2x18 #8884: activation peak +0.00, within the plan's band of +0.00 to +0.00",
         "path M250.0 56.0l6 7l-6 7l-6 -7z #2f9c8f #2f9c8f 2", "13 at 0,67.5: activation peak",
         "12 at 439,67.5 end: +0.00",
-        "rect 200,84 50x18 #8884: outside PyTorch -0.25, within the plan's band of -0.50 to +0.00",
-        "path M225.0 86.0l6 7l-6 7l-6 -7z #2f9c8f #2f9c8f 2", "13 at 0,97.5: outside PyTorch",
+        "rect 200,84 50x18 #8884: non-torch memory -0.25, within the plan's band of -0.50 to +0.00",
+        "path M225.0 86.0l6 7l-6 7l-6 -7z #2f9c8f #2f9c8f 2", "13 at 0,97.5: non-torch memory",
         "12 at 439,97.5 end: -0.25",
         "rect 250,114 25x18 #8884: odd -0.50, outside the plan's band of +0.00 to +0.25",
         "path M200.0 116.0l6 7l-6 7l-6 -7z none #d05a4e 2", "13 at 0,127.5: odd", "12 at 439,127.5 end: -0.50",

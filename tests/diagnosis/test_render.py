@@ -234,7 +234,7 @@ def test_the_whole_text() -> None:
         "\n"
         "ROOT CAUSE  The weights do not fit\n"
         "  oom.weights · confirmed\n"
-        "  line 7 and line 9: CUDA out of memory\n"
+        "  lines 7 and 9: CUDA out of memory\n"
         "  line 8: else\n"
         "\n"
         "  Why\n"
@@ -250,30 +250,29 @@ def test_the_whole_text() -> None:
         "    It is not.\n"
         "\n"
         "  Conditions\n"
-        "    fits: one GPU\n"
-        "    contradicts it: not this\n"
-        "    not in this log: nor that\n"
+        "    met: one GPU\n"
+        "    not met: not this\n"
+        "    unknown from this log: nor that\n"
         "\n"
         "FIXES, best first\n"
         "  1. Serve fewer\n"
         "       NCCL_DEBUG=WARN --max-num-seqs 64 (remove --swap-space)\n"
-        "     Costs: throughput\n"
-        "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
-        "  parser (not run).\n"
+        "     Cost: throughput\n"
+        "  Passed lint. Not checked by plan (no planner) and vLLM's parser (not run).\n"
         "\n"
         "ALSO FOUND\n"
         "  hint: A hint\n"
         "    The GPU was full.\n"
         "\n"
         "FACTS\n"
-        "  weights        13.72 GiB\n"
-        "  KV cache size  798,624 tokens (slots of one layer group, not tokens of full-length requests: not comparable"
-        " across models or releases)\n"
-        "  concurrency    11.99x\n"
+        "  weights          13.72 GiB\n"
+        "  KV cache size    798,624 tokens (slots of one layer group, not tokens of full-length requests: not "
+        "comparable across models or releases)\n"
+        "  max concurrency  11.99x\n"
         "\n"
         "Not shown: 1 notice that another process ended, 2 known harmless lines and 3 other.\n"
     )
-    assert answers.text(answer) == expected.format(marks="lint ✓  plan \u2013  vLLM \u2013")
+    assert answers.text(answer) == expected.format(marks="lint ✓  not checked by plan, vLLM's parser")
 
 
 def test_a_notice_is_not_called_the_cause() -> None:
@@ -286,7 +285,7 @@ def test_a_notice_is_not_called_the_cause() -> None:
     assert first in text
     assert first in answers.cause(answer).plain
     assert "E: x" in answers.cause(answer).html
-    assert not [form for form in (text, answers.cause(answer).html) if "Look for" in form or "CLOSEST" in form]
+    assert not [form for form in (text, answers.cause(answer).html) if "Where to look" in form or "CLOSEST" in form]
 
 
 def test_without_a_known_error_the_advice_is_shown() -> None:
@@ -294,16 +293,16 @@ def test_without_a_known_error_the_advice_is_shown() -> None:
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")))
 
     assert "CLOSEST MATCH" in answers.text(answer)
-    assert "  Look for\n    the error in the other log\n" in answers.text(answer)
-    assert "Look for" in answers.cause(answer).html
-    assert "Look for" not in answers.cause(made()).html
+    assert "  Where to look\n    Check the other log for the error.\n" in answers.text(answer)
+    assert "Where to look" in answers.cause(answer).html
+    assert "Where to look" not in answers.cause(made()).html
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"starts": ()}, "does not look like the log of a vLLM"),
-        ({"outcome": Outcome.UNKNOWN}, "The log ends during startup"),
+        ({"outcome": Outcome.UNKNOWN}, "Diagnose the complete log of all processes."),
         ({"first_error": Quote(0, 1, 1, "E")}, "The first error is not in the catalog yet"),
         ({}, "Diagnose the logs of all processes and nodes"),
         ({"outcome": Outcome.READY}, None),
@@ -377,10 +376,10 @@ def test_facts_have_their_units() -> None:
     )  # fmt: skip
     plain = answers.facts(made(facts=facts)).plain
 
-    assert "concurrency: 5033.62x of 128 tokens each" in plain
+    assert "max concurrency: 5033.62x for 128 tokens per request" in plain
     assert "KV cache blocks: 40,269 blocks" in plain
-    assert "context: 131,072 tokens" in plain
-    assert "peak generation: 165 tokens/s" in plain
+    assert "max_model_len: 131,072 tokens" in plain
+    assert "peak generation throughput: 165 tokens/s" in plain
     assert "KV cache size: 16,576 tokens (in full-length requests: concurrency x context)" in plain
     assert "log has no vLLM figures" in answers.facts(made()).plain
 
@@ -507,26 +506,27 @@ def test_omissions_are_counted_by_kind() -> None:
 @pytest.mark.parametrize(
     ("checks", "said"),
     [
-        (("passed", "passed", "passed"), "Validated: the linter, the planner, vLLM's own parser."),
-        (("unknown: a", "unknown: b", "c"), "Not validated: the linter (a), the planner (b), vLLM's own parser (c)."),
+        (("passed", "passed", "passed"), "Passed lint, plan and vLLM's parser."),
+        (("unknown: a", "unknown: b", "c"), "Not checked by lint (a), plan (b) and vLLM's parser (c)."),
         (
             ("passed", "unknown: b", "passed"),
-            "Validated: the linter, vLLM's own parser. Not validated: the planner (b).",
+            "Passed lint and vLLM's parser. Not checked by plan (b).",
         ),
+        (("unknown: a", "unknown: a", "unknown: c"), "Not checked (a)."),
     ],
 )
 def test_checkers_are_named(checks: tuple[str, str, str], said: str) -> None:
     """Who checked, and who did not and why; once if equal for all fixes, else by number."""
     first = remedy(checks=Checks(*checks))
     other = remedy(checks=Checks("passed", "unknown: z", "unknown: z"))
-    tail = "Validated: the linter. Not validated: the planner (z), vLLM's own parser (z)."
+    tail = "Passed lint. Not checked by plan (z) and vLLM's parser (z)."
 
     alike = " ".join(answers.remedies(made(remedies=(first, first))).plain.split())
-    assert alike.endswith(f"Costs: throughput {said}")
+    assert alike.endswith(f"Cost: throughput {said}")
     apart = answers.remedies(made(remedies=(first, other, first)))
-    assert " ".join(apart.plain.split()).endswith(f"Costs: throughput 1, 3: {said} 2: {tail}")
+    assert " ".join(apart.plain.split()).endswith(f"Cost: throughput Fixes 1, 3: {said} Fix 2: {tail}")
     edits = "NCCL_DEBUG=WARN --max-num-seqs 64 (remove --swap-space)"
-    assert said_in(apart.html).endswith(f"Costs: throughput {edits}1, 3: {said} 2: {tail}")
+    assert said_in(apart.html).endswith(f"Cost: throughput {edits}Fixes 1, 3: {said} Fix 2: {tail}")
 
 
 def test_a_fix_has_its_changes_and_its_command() -> None:
@@ -535,10 +535,9 @@ def test_a_fix_has_its_changes_and_its_command() -> None:
     answer = made(remedies=(remedy(edits=edits, command="vllm \\\n  serve"), remedy(edits=())), notes=("One.", "Two."))
     ways = (
         "FIXES, best first\n  1. Serve fewer\n"
-        "       --sizes 1 'ü' --eager --name 'x y'\n     Costs: throughput\n\n       vllm \\\n         serve\n\n"
-        "  2. Serve fewer\n     Costs: throughput\n"
-        "  Validated: the linter. Not validated: the planner (no planner), vLLM's own\n"
-        "  parser (not run)."
+        "       --sizes 1 'ü' --eager --name 'x y'\n     Cost: throughput\n\n       vllm \\\n         serve\n\n"
+        "  2. Serve fewer\n     Cost: throughput\n"
+        "  Passed lint. Not checked by plan (no planner) and vLLM's parser (not run)."
     )  # fmt: skip
 
     assert answers.remedies(answer).plain == f"Do first. Compare.\n\n{ways}\n\nNOTES\n  One.\n  Two."
@@ -546,7 +545,7 @@ def test_a_fix_has_its_changes_and_its_command() -> None:
     page = answers.remedies(answer).html
     codes = [re.sub("<[^>]*>", "", code) for code in re.findall("<code[^>]*>(.*?)</code>", page, re.DOTALL)]
     assert codes == ["--sizes 1 &#x27;ü&#x27; --eager --name &#x27;x y&#x27;", "vllm \\\n  serve"]
-    assert said_in(page).startswith("Do first. Compare. 1. Serve fewer Costs: throughput --sizes")
+    assert said_in(page).startswith("Do first. Compare. 1. Serve fewer Cost: throughput --sizes")
     assert said_in(page).endswith("Note. One. Note. Two.")
     one = answers.remedies(replace(answer, notes=("One.",), remedies=(), root_cause=None))
     assert one.plain.endswith("If they are complete, the symptom is not in the catalog.\n\nNOTE\n  One.")
@@ -564,7 +563,7 @@ def test_the_cause_is_a_separate_page() -> None:
         page = answers.cause(made(root_cause=finding(level=level))).html
         assert f"background:{tone};" in page
         assert said_in(page) == (
-            f"{level.value} The weights do not fit oom.weights line 7 and line 9CUDA out of memory line 8else "
+            f"{level.value} The weights do not fit oom.weights lines 7 and 9CUDA out of memory line 8else "
             "The GPU was full."
         )
     unexplained = made(root_cause=None, first_error=Quote(0, 2, 1, "E: <x>"))
@@ -582,11 +581,10 @@ def test_confirmation_of_the_cause_is_a_table() -> None:
     shown = answers.checks(made())
 
     assert shown.plain == (
-        "fits: one GPU\ncontradicts it: not this\nnot in this log: nor that\nverify by: It is.\n"
-        "ruled out if: It is not."
+        "met: one GPU\nnot met: not this\nunknown from this log: nor that\nverify by: It is.\nruled out if: It is not."
     )
     assert cells_of(shown.html) == [
-        "", "", "✓ fits", "one GPU", "✗ contradicts it", "not this", "? not in this log", "nor that",
+        "", "", "✓ met", "one GPU", "✗ not met", "not this", "? unknown from this log", "nor that",
         "verify by", "It is.", "ruled out if", "It is not.",
     ]  # fmt: skip
 

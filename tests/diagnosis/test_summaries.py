@@ -57,7 +57,7 @@ def test_a_failed_launch_begins_with_state_cause_proof_and_fix() -> None:
     assert lines[3].startswith("  line 109 | torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 698.00 MiB.")
     assert lines[5] == """  Fix   --limit-mm-per-prompt '{"video": 0}'"""
     assert lines[6].startswith("        Cost: requests with a video are rejected")
-    assert [line for line in lines if line.endswith("lint \u2013  plan \u2013  vLLM \u2013")]
+    assert "checked by" not in "".join(lines)
     assert "add --command FILE and --gpus." in lines[-3]
     assert lines[-1].strip().endswith("vllm-runbooks diagnose x --explain")
     assert any(line.endswith("add --command FILE.") for line in shown(diagnosing.diagnose(evidence), gpus="RTX3090"))
@@ -76,10 +76,10 @@ def test_with_command_and_gpus_the_fix_is_checked_and_complete() -> None:
     text = "\n".join(lines)
 
     assert lines[0].endswith(" · RTX3090")
-    assert "lint ✓  plan ✓  vLLM \u2013" in text
+    assert "lint ✓  plan ✓  not checked by vLLM's parser" in text
     now, fix = (next(line for line in lines if line.startswith(f"        {name} █")) for name in ("now", "fix"))
     assert re.search(r"█▓░* needs 22\.80 GiB, limit 21\.20 GiB: no memory left for the KV cache$", now)
-    assert re.search(r"█░{2,} \d+\.\d\d GiB for the KV cache, \d+\.\d\d per request$", fix)
+    assert re.search(r"█░{2,} \d+\.\d\d GiB for the KV cache, \d+\.\d\d GiB per request$", fix)
     assert "        vllm serve zai-org/AutoGLM-Phone-9B \\" in lines
     assert "To check the fix and print the full command, add --command" not in text
 
@@ -157,7 +157,7 @@ def test_a_cause_in_another_log_is_not_confirmed_here() -> None:
     lines = shown(diagnosing.diagnose(sources.load_files([str(LOGS / "engine-killed-0.16.log")])))
 
     assert lines[2].startswith("? The cause is not in this log. Closest match: ")
-    assert any(line.startswith("  Next  In the ") for line in lines)
+    assert any(line.startswith("  Next  Check the ") for line in lines)
 
 
 def test_a_chosen_launch_is_named_and_described(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -913,10 +913,10 @@ def test_problems_have_their_exit_status(tmp_path: Path, capsys: pytest.CaptureF
     assert told.splitlines()[2:] == [
         "✗ context: 8196 is close to 8192, which is probably intended",
         f"  {asked}:3",
-        "  Do    Write 8192.",
+        "  Fix   Write 8192.",
         "✗ evaluation.ports: are 1, 1, but two servers run concurrently",
         f"  {asked}:4",
-        "  Do    Use two different ports.",
+        "  Fix   Use two different ports.",
     ]
     status, told, _ = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")
     assert status == 1

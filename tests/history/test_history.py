@@ -838,7 +838,7 @@ def test_two_releases_differ_in_their_defaults(capsys: pytest.CaptureFixture[str
     assert rest.startswith(f"a: {first}, a supervised launch of Qwen/Qwen3-8B, started ")
     inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2%)"), out.index("Results")
     assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0%)")
-    assert "the default has changed: vLLM uses" in out
+    assert "Default changed: vLLM uses" in out
     same = compared(capsys, first[:8], first)
     assert (same[0], same[1].splitlines()[0]) == (
         0, "SAME     the results are the same except for times · no inputs differ · no environment values differ"

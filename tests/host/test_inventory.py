@@ -643,8 +643,8 @@ def test_a_limit_is_a_number_absent_or_unknown() -> None:
     facts = HostFacts(memlock_mib=-1, open_files=1024, shm_mib=0)
     shown = render.inventories.text(inspected(host=facts))
 
-    assert "shm 0 MiB, unknown free" in shown
-    assert "locked memory no limit; open files 1,024, at most unknown" in shown
+    assert "shm: 0 MiB, unknown free" in shown
+    assert "locked memory limit: no limit; open files limit: 1,024 (hard limit: unknown)" in shown
 
 
 def test_a_narrow_link_slows_tensor_parallelism_only_with_several_gpus() -> None:
@@ -814,7 +814,7 @@ def test_a_gpu_with_unknown_utilization_is_never_suitable(tmp_path: Path) -> Non
         2, [(2, True), (1, None), (0, None), (3, False)],
     )  # fmt: skip
     assert found.ranked[1].reason.startswith("as far as known: 80.0 GiB free of 80.0 GiB; its memory is steady")
-    assert "its use is unknown" in found.ranked[1].reason
+    assert "utilization unknown" in found.ranked[1].reason
     assert untold is not None
     assert (untold.gpu, untold.ranked[0].is_suitable) == (None, None)
 
@@ -941,12 +941,12 @@ def test_the_case_of_a_snapshot_names_its_gpus(capsys: pytest.CaptureFixture[str
             1,
             "other processes allocated memory",
         ),
-        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99% used by other processes"),
+        ([{0: (0.0, 99.0), 1: (0.0, 3.0)}] * 2, None, 1, "99% utilization by other processes"),
         ([{0: (0.0, 0.0)}] * 2, 90.0, None, "80.0 GiB free, 90.0 GiB needed"),
-        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "its used memory is unknown"),
-        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "its used memory is unknown"),
-        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "its used memory is unknown"),
-        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "its use is unknown"),
+        ([{0: (None, 0.0), 1: (70000.0, 0.0)}] * 2, None, None, "memory use unknown"),
+        ([{0: (None, None), 1: (6000.0, 40.0)}] * 2, None, 1, "memory use unknown"),
+        ([{0: (0.0, 0.0)}, {0: (None, None)}], None, None, "memory use unknown"),
+        ([{0: (0.0, None), 1: (0.0, 10.0)}] * 2, None, 1, "utilization unknown"),
     ],
 )
 def test_a_gpu_is_chosen_by_its_trend_and_its_neighbours(
@@ -975,7 +975,7 @@ def test_a_watch_without_a_suitable_gpu_exits_with_1(tmp_path: Path, capsys: pyt
 
     assert status == 1
     assert out.startswith("NONE ")
-    assert "Memory or use of GPU 1 is unknown" in out
+    assert "Memory use or utilization of GPU 1 is unknown" in out
 
 
 def test_a_single_sample_has_no_trend() -> None:

@@ -492,7 +492,7 @@ def test_the_text_has_all_results() -> None:
     text = shown(pair(lambda data: data.pop("collectives"), case="cluster-port-dropped"))
 
     for words in (
-        "not ok:", "node-b    dropped: 29500, others open  -", "fatal nodes.port_dropped", "so: ", "do: ",
+        "NOT OK", "node-b     dropped: 29500, others open  -", "fatal nodes.port_dropped", "Effect: ", "Fix: ",
         "NOT MEASURED",
         "    export VLLM_HOST_IP=10.77.0.1 NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0",
         "whether an all-reduce by Gloo and NCCL runs over all nodes\n",
@@ -536,7 +536,7 @@ def test_limits_of_an_ok_are_stated() -> None:
     )
 
     assert found.ok is True
-    assert shown(found).startswith("ok: No problem prevents a launch over these nodes; no node has a GPU\n")
+    assert shown(found).startswith("OK  No problem prevents a launch on these nodes; no node has a GPU.\n")
     assert "\nno model was compared: --model names one\n" in shown(found)
     assert "no node has a GPU" in str(render.clusters.nodes(found))
     assert "no node has a GPU" not in shown(pair())

@@ -73,7 +73,7 @@ def test_each_fix_has_a_button_with_its_command() -> None:
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert told.details
     assert [way.command for way in told.details.ways] == [way.command or "" for way in answer.remedies]
-    assert "Validated: the linter, the planner." in told.details.ways[0].shown.plain
+    assert "Passed lint and plan." in told.details.ways[0].shown.plain
     assert told.fix == answer.remedies[0].command
 
 

@@ -888,7 +888,7 @@ def test_the_last_line_has_the_counts(issues: tuple[Issue, ...], starts: int, sa
         (CommandRelease("0.19.0", "image", "0.19.0"), "vLLM 0.19.0 (image tag)"),
         (CommandRelease("0.19.0", "log", "0.19.0"), "vLLM 0.19.0 (from the log)"),
         (CommandRelease("0.19.0", "newest", "0.19.0"), "vLLM 0.19.0 (newest known; set yours with --vllm)"),
-        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1 (given; checked with the data of 0.19.0)"),
+        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1 (with the data of 0.19.0)"),
     ],
 )
 def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
@@ -927,12 +927,12 @@ def test_an_issue_has_the_format_of_a_compiler() -> None:
         "   --> a.sh:112:17",
         "    |",
         "112 |  vllm serve \u4e2d\u6587\\x1b --max-modle-len 9",
-        f"    | {' ' * 21}^^^^^^^^^^^^^^^ write --max-model-len",
+        f"    | {' ' * 21}^^^^^^^^^^^^^^^ use --max-model-len",
         "    = note: Spell it so.",
         "    = fixable with --fix",
     ]
     quoted = replace(issue, column=16)
-    assert "^ write --max-model-len" in render.issues.text(replace(FOUND, issues=(quoted,)), "a.sh")
+    assert "^ use --max-model-len" in render.issues.text(replace(FOUND, issues=(quoted,)), "a.sh")
     many = replace(issue, notes=("x" * 300,), fix=None)
     assert f"    = help: {'x' * 239}\u2026\n" in render.issues.text(replace(FOUND, issues=(many,)), "a.sh")
     elsewhere = replace(issue, fix=replace(fix, column=20))
@@ -985,9 +985,9 @@ def test_a_fix_without_room_is_on_the_next_line() -> None:
 
     assert [str(line) for line in laid_out(block, terminal.layout(80))][4:6] == [
         f"  | {' ' * 50}{'^' * 15}",
-        "  = help: write --max-model-len",
+        "  = help: use --max-model-len",
     ]
-    assert str(laid_out(block, terminal.layout(140))[4]).endswith("^ write --max-model-len")
+    assert str(laid_out(block, terminal.layout(140))[4]).endswith("^ use --max-model-len")
 
 
 def test_a_line_is_shown_without_its_secrets() -> None:
@@ -1023,7 +1023,7 @@ def test_remaining_issues_are_shown_without_infos() -> None:
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
     text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
     assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
-    assert text.endswith("\nFixed 1, 1 remaining.")
+    assert text.endswith("\nFixed 1 issue, 1 remaining.")
     assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
 
 
@@ -1142,8 +1142,8 @@ def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest
     out, err = capsys.readouterr()
     assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
     assert err.startswith("error[option.conflict]: ")
-    assert f" --> {script} (corrected):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
-    assert err.endswith("\n\nFixed 1, 1 remaining. No file was changed; add -o FILE.\n")
+    assert f" --> {script} (fixed):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
+    assert err.endswith("\n\nFixed 1 issue, 1 remaining. To write the result, add -o FILE.\n")
     target = tmp_path / "good.sh"
     assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
     assert f" --> {target}:2:3\n" in capsys.readouterr().err
@@ -1261,8 +1261,8 @@ MOVED = Migrated(
 def test_changed_defaults_are_above_the_difference() -> None:
     """Former value, new value, whether the script sets it, and its effect."""
     told = (
-        "default of seed: not set -> 0 (set in the rewritten script). Answers repeat\n"
-        'default of dtype: "auto" -> not set'
+        "\nChanged defaults:\nseed: not set -> 0 (the script now sets the old value). Answers repeat\n"
+        'dtype: "auto" -> not set'
     )
     assert render.issues.changes(MOVED) == f"{told}\n--- given\n+++ moved\n@@ -1 +1 @@\n-a\n+<b>\n c"
     assert render.issues.changes(replace(MOVED, diff="")) == told

@@ -387,7 +387,7 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     assert first.checks.plan == "passed"
     assert first.checks.lint == "passed"
     assert re.search(
-        r"planned spare memory: \d\.\d\d GiB \(at least \d\.\d\d\) after one full-context request", first.cost
+        r"the plan leaves \d\.\d\d GiB free \(at least \d\.\d\d GiB\) next to one", first.cost
     )
     assert [edit.name for edit in first.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
     assert first.edits[0].value == {"image": 10, "video": 0}

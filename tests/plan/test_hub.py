@@ -193,7 +193,7 @@ def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
 @one_host
 def test_a_near_name_is_suggested(hub: StandInHub) -> None:
     """A name that neither the Hub nor the catalog has."""
-    with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model.*near: Qwen/Qwen3-8B"):
+    with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model.*similar: Qwen/Qwen3-8B"):
         planner.model("Qwen/Qwen3-8BB", access=HubAccess.NETWORK)
     assert hub.requests
 

@@ -230,7 +230,7 @@ def test_the_smallest_gpu_is_the_first_that_is_enough_alone() -> None:
     assert found.expected.name == next(name for name, fits in made.items() if fits is not False)
     assert found.low is not None
     assert found.low.name == next(name for name, fits in made.items() if fits)
-    assert "the next smaller one" in found.reasons[0]
+    assert "is too small" in found.reasons[0]
 
 
 def test_a_launch_that_fits_needs_no_fix() -> None:
@@ -393,10 +393,10 @@ def test_one_side_may_be_sure_of_nothing() -> None:
     told = [inverse._careful(low, "tokens") for low in (None, 0.42, 9.5, 10.0, 12_345.6)]
     assert told == [
         "no value fits by the conservative estimate",
-        "fits even by the conservative estimate: 0.42 tokens",
-        "fits even by the conservative estimate: 9.5 tokens",
-        "fits even by the conservative estimate: 10 tokens",
-        "fits even by the conservative estimate: 12,346 tokens",
+        "conservative estimate: 0.42 tokens",
+        "conservative estimate: 9.5 tokens",
+        "conservative estimate: 10 tokens",
+        "conservative estimate: 12,346 tokens",
     ]
 
 
@@ -424,7 +424,7 @@ def test_the_shortage_below_the_lowest_utilization_is_named() -> None:
     assert found.budget is not None
     assert found.budget.settings.utilization == found.expected
     assert found.reasons[0].startswith(("the KV cache is too small", "no memory left for the KV cache"))
-    assert found.reasons[-1] == f"fits even by the conservative estimate: {found.low:g}"
+    assert found.reasons[-1] == f"conservative estimate: {found.low:g}"
     assert len(found.reasons) == 2
 
 
@@ -517,7 +517,7 @@ def test_the_smallest_gpu_has_certain_expected_and_unknown_answers() -> None:
     found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])
     assert found.expected is not None
     assert (found.expected.name, found.low, found.high) == ("H200", found.expected, found.expected)
-    assert found.reasons[0].startswith("on the next smaller one, T4, the weights do not fit")
+    assert found.reasons[0].startswith("T4 is too small: the weights do not fit")
     assert found.reasons[1:] == ("unknown: a card",)
     none = inverse.smallest_card(asked, made, [card("T4")])
     assert (none.low, none.expected, none.high) == (None, None, None)

@@ -244,7 +244,7 @@ def test_a_model_that_fits_one_gpu_may_be_split_for_its_cache() -> None:
     assert single.fits
     assert pairs.fits
     assert found[0] is pairs
-    assert "no traffic between GPUs" in single.reasons
+    assert "there is no traffic between GPUs" in single.reasons
     assert pairs.concurrency_total
     assert single.concurrency_total
     assert pairs.concurrency_total > 2 * single.concurrency_total
@@ -740,14 +740,14 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
 @pytest.mark.parametrize(
     ("joins", "count", "slow", "said"),
     [
-        ("pcie", 2, 0, "an all-reduce in every layer over PCIe, between two GPUs"),
-        ("pcie", 4, 1, "an all-reduce in every layer over PCIe: slow for more than two GPUs"),
+        ("pcie", 2, 0, "every layer needs an all-reduce over PCIe between two GPUs"),
+        ("pcie", 4, 1, "every layer needs an all-reduce over PCIe, which is slow for more than two GPUs"),
         (
             "nvlink-bridge",
             2,
             0,
             (
-                "an all-reduce in every layer between two GPUs: over NVLink if a bridge is installed, "
+                "every layer needs an all-reduce between two GPUs, over NVLink if a bridge is installed, "
                 "otherwise over PCIe"
             ),
         ),
@@ -755,12 +755,22 @@ def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qw
             "nvlink-bridge",
             4,
             1,
-            "NVLink bridges join pairs: an all-reduce in every layer of 4 GPUs goes over PCIe, slow for more than two",
+            "NVLink bridges connect pairs only: every layer needs an all-reduce over PCIe, which is slow for 4 GPUs",
         ),
         ("nvlink", 2, 0, ""),
         ("nvlink", 4, 0, ""),
-        (None, 2, 0, "unknown interconnect: over PCIe an all-reduce in every layer is slow for more than two GPUs"),
-        (None, 4, 0, "unknown interconnect: over PCIe an all-reduce in every layer is slow for more than two GPUs"),
+        (
+            None,
+            2,
+            0,
+            "every layer needs an all-reduce; the interconnect is unknown, and PCIe is slow for more than two GPUs",
+        ),
+        (
+            None,
+            4,
+            0,
+            "every layer needs an all-reduce; the interconnect is unknown, and PCIe is slow for more than two GPUs",
+        ),
     ],
 )
 def test_the_interconnect_is_described(joins: str | None, count: int, slow: int, said: str) -> None:
@@ -775,8 +785,8 @@ def test_traffic_between_hosts_is_the_slowest() -> None:
     """The network between hosts decides, whatever joins their GPUs."""
     way = _over("nvlink", 4, hosts=2)
     assert way.slow == 2
-    across = "tensor parallelism across hosts: an all-reduce in every layer waits for the network between them"
-    assert _said(way, "across") == across
+    across = "tensor parallel ranks are on different hosts, and every layer needs an all-reduce over the network"
+    assert _said(way, "different hosts") == across
     assert _said(way, "a server on") == "a server on 2 hosts (host0, host1) needs --nnodes, or Ray"
 
 
@@ -993,12 +1003,12 @@ _STAGED = "each request passes through more stages in sequence"
         (
             {"concurrency_total": 30.0, "slow": 1},
             {"concurrency_total": 20.0},
-            f"room for 1.5 times the requests of {{}}, but {_SLOW}",
+            f"it fits 1.5 times the requests of {{}}, but {_SLOW}",
         ),
         (
             {"concurrency_total": 30.0, "pipeline": 2, "idle": 1},
             {"concurrency_total": 20.0},
-            f"room for 1.5 times the requests of {{}}, but {_STAGED} and GPUs stay idle",
+            f"it fits 1.5 times the requests of {{}}, but {_STAGED} and GPUs stay idle",
         ),
         (
             {"concurrency_total": 30.0, "useful": 16.0},
@@ -1008,7 +1018,7 @@ _STAGED = "each request passes through more stages in sequence"
         (
             {"concurrency_total": 30.0, "useful": 16.0, "slow": 1},
             {"concurrency_total": 20.0},
-            f"room for 1.5 times the requests of {{}}, but {_SLOW}",
+            f"it fits 1.5 times the requests of {{}}, but {_SLOW}",
         ),
         ({"concurrency_total": 30.0, "useful": 0.0}, {"concurrency_total": 20.0}, ""),
         ({"concurrency_total": 30.0, "useful": 30.0}, {"concurrency_total": 20.0}, ""),

@@ -87,7 +87,7 @@ def test_a_model_that_fits_has_its_capacity_and_its_command() -> None:
     )
     assert lines[3] == "  Run   lint ✓  plan ✓"
     assert commands(lines) == ("vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000 \\\n  --tensor-parallel-size 2")
-    assert lines[-1] == "  4 other layouts, memory per GPU, sources: x --explain"
+    assert lines[-1] == "  For 4 other layouts, memory per GPU and sources: x --explain"
     assert len(lines) == 8
 
 
@@ -128,7 +128,8 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
 
     assert lines[0] == "FITS AT 57,600   Llama-3.3-70B-Instruct · 4\u00d7 L40S · vLLM 0.33.0 · context 131,072"
     text = " ".join(" ".join(lines[1:3]).split())
-    why = r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU; 6\.\d\d GiB is left \((TP [^)]*)\)"
+    why = r"One request of 131,072 tokens needs 10\.0 GiB of KV cache per GPU, but only 6\.\d\d GiB is available "
+    why += r"\((TP [^)]*)\)"
     of_layout = re.match(why, text)
     rows = [line for line in lines if re.match(r"  [1-9]  ", line)]
     assert of_layout is not None
@@ -141,7 +142,7 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
     assert 50_000 < int(first[1]) < 70_000
     assert first[2] == f"{int(first[1]):,}"
     assert any("an FP8 checkpoint, TP" in row and "131,072" in row and "needs that checkpoint" in row for row in rows)
-    assert any("  context  concurrent at 16K  cost" in line for line in lines)
+    assert any("  context  concurrency at 16K  cost" in line for line in lines)
     assert "  Run 1   lint ✓  plan ✓" in lines
     assert f"--max-model-len {first[1]}" in commands(lines)
     assert len(lines) <= 20
@@ -256,7 +257,7 @@ def test_every_answer_names_the_expected_memory_and_its_range() -> None:
     whole = " ".join(" ".join(shown("openai/gpt-oss-120b", "H100-80GB")).split())
     request = planner.request("openai/gpt-oss-120b", "H100-80GB", vllm=VLLM, is_calibrated=False)
     found = " ".join(plain(summary_view(summaries.summarize(planner.find(request, "context")))).split())
-    lacking = re.search(r"^DOES NOT FIT .* (\S+) GiB is left, (\S+) in the best case\.", whole)
+    lacking = re.search(r"^DOES NOT FIT .* only (\S+) GiB is available, (\S+) GiB in the best case\.", whole)
     uncertain = re.search(r"^UNCERTAIN .* 0\.00 to (\S+) GiB \((\S+) expected\) is left", found)
 
     assert lacking is not None
@@ -461,10 +462,10 @@ def test_each_change_has_a_kind_and_its_costs() -> None:
 @in_one_test(
     ("words", "says"),
     [
-        (("--find", "context"), r"Longest context: 2\d,\d{3} tokens; up to 3\d,\d{3} may fit\. KV cache "),
+        (("--find", "context"), r"Longest context: 2\d,\d{3} tokens \(conservative; best case: 3\d,\d{3}\)\. KV "),
         (("--find", "context", "--max-model-len", "20000"), r"Longest context: "),
-        (("--find", "utilization", "--max-model-len", "8k"), r"Lowest gpu_memory_utilization: 0\.\d+; may fit from 0"),
-        (("--find", "concurrency", "--max-model-len", "8k"), r"Concurrent requests: [\d.]+; up to [\d.]+ may fit\. "),
+        (("--find", "utilization", "--max-model-len", "8k"), r"Lowest gpu_memory_utilization: 0\.\d+ \(conservative; "),
+        (("--find", "concurrency", "--max-model-len", "8k"), r"Max concurrency: [\d.]+ \(conservative; best case: "),
         (("--find", "gpus"), r"Fewest GPUs: 2\u00d7 RTX3090\. KV cache "),
     ],
 )  # fmt: skip
@@ -492,7 +493,7 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """Notes on the answer are after the command, the rest with `--explain`."""
     _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
-    assert "  Note  On one GPU: A100-80GB is the smallest" in out
+    assert "  Note  Smallest single GPU: A100-80GB" in out
     assert "TP 3 PP 1" not in out
     assert "CUDA_VISIBLE_DEVICES names" not in out
 

@@ -212,12 +212,12 @@ GPU 0 · A100-80GB: 79.25 GiB, 36.56 GiB for the KV cache, enough for one reques
   GiB                  low  expected    high
   weights            13.69     13.69   13.72
   activation peak     0.73      0.77    0.86
-  outside PyTorch     0.20      0.26    0.35
+  non-torch memory    0.20      0.26    0.35
   CUDA graphs         0.50      0.69    1.10
   KV cache           36.26     36.56   36.66
   weights: vLLM's layout of config.json; Marlin pads the hidden size to 3072
   activation peak: logits of 256 sequences
-  outside PyTorch: measured with 0.19 on one card
+  non-torch memory: measured with 0.19 on one card
   CUDA graphs: measured with 0.19; not subtracted by it
   KV cache: what the budget leaves
 
@@ -298,7 +298,7 @@ def test_gpus_with_equal_plans_are_grouped(fits: Plan, pair: Layouts) -> None:
     four = replace(fits, per_gpu=tuple(replace(fits.per_gpu[0], rank=rank) for rank in range(4)))
 
     assert plans.text(four).count("  expected    high\n") == 1
-    assert "GPUs 0 to 3, each · A100-80GB: 79.25 GiB" in plans.text(four)
+    assert "GPUs 0-3, each · A100-80GB: 79.25 GiB" in plans.text(four)
     two = " ".join(plans.text(pair.layouts[1]).split())
     assert "GPU 0 · RTX3090 · node1: 23.69 GiB, 8.60 GiB for the KV cache, enough for one request" in two
     assert "GPU 1 · RTX3090 · node1: 23.69 GiB, 9.93 GiB for the KV cache, enough for one request" in two
@@ -460,7 +460,7 @@ def test_a_comparison_names_deviating_terms(compared: PlanComparison) -> None:
     """Term by term, with missing facts and conclusions."""
     said = plans.text_compared(compared)
 
-    assert said.startswith("off: activation peak, 0.96 GiB printed where 0.77 were planned\n")
+    assert said.startswith("off: activation peak, 0.96 GiB printed, 0.77 GiB planned\n")
     assert (
         "  weights             13.69  13.69 to 13.72        13.72         +0.03\n"
         "      within the planned range\n"
@@ -468,7 +468,7 @@ def test_a_comparison_names_deviating_terms(compared: PlanComparison) -> None:
     ) in said
     assert "  communication        0.00                      unknown\n" in said
     assert "  - unknown: the card's memory is not printed\n" in said
-    assert "activation peak: 0.96 GiB where 0.77 were planned, vLLM 0.19.0, A100-80GB," in said
+    assert "activation peak: 0.96 GiB printed, 0.77 GiB planned, vLLM 0.19.0, A100-80GB," in said
 
 
 def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> None:
@@ -504,7 +504,7 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
     ("calibration", "said"),
     [
         (PlanCalibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
-        (PlanCalibration(True), "CALIBRATION\n  - used; no recorded launch corrects these values\n"),
+        (PlanCalibration(True), "CALIBRATION\n  - no recorded launch corrects these values\n"),
     ],
 )
 def test_corrections_of_the_plan_are_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:

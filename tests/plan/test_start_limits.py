@@ -54,7 +54,7 @@ def test_the_fewest_gpus_are_not_searched_if_none_can_work() -> None:
     assert found is not None
     assert found.value is None
     assert "compute capability 6.0" in found.reasons[0]
-    assert not any("P100 is the smallest" in said or "P40 is the smallest" in said for said in found.reasons)
+    assert not any("GPU: P100" in said or "GPU: P40" in said for said in found.reasons)
 
 
 # ---- splits

@@ -440,7 +440,7 @@ def test_messages_about_a_command_are_packed_unchanged(here: Path, capsys: pytes
 
     assert "Every user of the host can read the value of --api-key on the command line" in " ".join(linted.split())
     # In a pipe its lines are wrapped, and the last one names the command that checks memory.
-    assert held["lint.txt"].decode().split() == linted.rpartition("Memory is not checked")[0].split()
+    assert held["lint.txt"].decode().split() == linted.rpartition("Memory was not checked")[0].split()
     assert json.loads(held[MANIFEST])["hidden"] == {"key": 1}
     assert b"s3cr3tvalue99" not in b"".join(held.values())
     assert "vllm-runbooks diagnose 'my b.zip'" in shown

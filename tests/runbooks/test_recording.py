@@ -641,7 +641,7 @@ def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pyte
     results = json.loads(capfdbinary.readouterr().out)["runs"]
 
     assert (status, err) == (0, "")
-    assert "  Now        fails, as expected: class: expected oom.weights, got port.in_use\n" in shown
+    assert "  Check      fails, as expected: class: expected oom.weights, got port.in_use\n" in shown
     assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
     assert case_files.load_case(out).title == "my start.log: oom.weights"
     assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
@@ -660,7 +660,7 @@ def test_a_correct_answer_is_reported_as_such(
 
     assert (status, named) == (0, 0)
     assert "cases/a-port-in_use: written (startup.log, case.yaml)\n" in shown
-    assert "  Now        passes: as expected: failed, port.in_use\n" in shown
+    assert "  Check      passes: as expected: failed, port.in_use\n" in shown
     assert (expect.outcome, expect.class_, expect.symptom) == ("failed", "port.in_use", "port.in_use")
     assert case_files.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
 

@@ -436,7 +436,7 @@ def test_a_command_without_a_server_is_rejected(stage: Stage) -> None:
     """In one line."""
     two = ["bash", "-c", "vllm serve a; vllm serve b"]
     for command in (["echo", "vllm serve m"], ["vllm", "bench", "latency"], two):
-        with pytest.raises(InputError, match="use the command that starts it"):
+        with pytest.raises(InputError, match="use the command of one server"):
             serve.subject(command, vllm="0.32.0")
     with pytest.raises(InputError, match="no such command"):
         stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])

@@ -30,7 +30,7 @@ def symptom(name: str) -> Symptom:
 def test_a_page_has_both_languages() -> None:
     """Each text is there twice, marked by its language; option names are code in both."""
     page = symptom_pages.symptom_page(symptom(TRANSLATED))
-    assert '<span lang="en" class="told told-en">That many GPUs' in page
+    assert '<span lang="en" class="told told-en">More GPUs' in page
     assert '<span lang="zh-Hans" class="told told-zh">需要这么多 GPU，且每一层都有卡间通信</span>' in page
     assert page.count("`limit_mm_per_prompt`") == 4
     assert '<p lang="zh-Hans" class="told told-zh told-title">多模态编码器显存不足</p>' in page

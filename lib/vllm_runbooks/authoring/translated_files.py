@@ -61,5 +61,5 @@ def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -
             if is_missing and lacking:
                 is_all = lang not in record.translations
                 lines.append(f"{path}: {lang}: not translated: {'all' if is_all else ', '.join(lacking)}")
-        counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules")
+        counts.append(f"{lang} ({language.name}): {done} of {len(records)} symptoms and rules translated")
     return [*lines, *counts], is_stale

@@ -302,7 +302,7 @@ class PlannedMemory:
     def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
         """Whether the changed launch fits with its margin, or why not, or why that is unknown."""
         if not remedy.edits:
-            return None, "no command change"
+            return None, "the command does not change"
         if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
             return None, "the change does not affect memory"
         if isinstance(self.planned, str):
@@ -396,7 +396,7 @@ class PlannedMemory:
 
     def _left(self, expected: float, low: float) -> str:
         return self._say(
-            "planned spare memory: {expected} GiB (at least {low}) after one full-context request",
+            "the plan leaves {expected} GiB free (at least {low} GiB) next to one full-context request",
             expected=f"{expected:.2f}",
             low=f"{low:.2f}",
         )

@@ -256,8 +256,8 @@ def named(
 
 
 UNCHECKED = Checks(
-    lint="unknown: no command change",
-    plan="unknown: no command change",
+    lint="unknown: the command does not change",
+    plan="unknown: the command does not change",
     parser="unknown: not run",
 )
 

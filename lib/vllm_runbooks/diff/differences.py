@@ -226,7 +226,7 @@ def _whose(is_first: bool, is_second: bool, why: str) -> str:  # noqa: FBT001 - 
         return ""
     if is_first or is_second:
         return f"the {'second' if is_first else 'first'} is its release's default"
-    return f"the default has changed{f': {why}' if why else ''}"
+    return f"Default changed{f': {why}' if why else ''}"
 
 
 def _moved(a: str | None, b: str | None, reviews: DefaultReviews, named: set[str]) -> Iterator[Any]:
@@ -275,7 +275,7 @@ def _unknown_starts(a: HistoryEntry, b: HistoryEntry) -> list[str]:
 def _notes(a: HistoryEntry, b: HistoryEntry) -> Iterator[str]:
     if unknown := _unknown_starts(a, b):
         of = "both servers" if len(unknown) > 1 else f"the {unknown[0]} server"
-        yield f"unknown options of {of}, since a server does not report them: probe with --command or --log"
+        yield f"the options of {of} are unknown; to compare them, probe with --command or --log"
     if a.kind != b.kind:
         yield f"the first is {a.says}, the second {b.says}: they may not be comparable"
     for name, item in (("first", a), ("second", b)):

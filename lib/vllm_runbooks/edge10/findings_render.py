@@ -9,6 +9,7 @@ from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import one_line, visible
 from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, tag
 from vllm_runbooks.core.views.styled import GROUNDS, SEVERITIES, Prose, TextBlock, Tone, bulleted, styled
+from vllm_runbooks.core.views.summary import sentence_of
 
 _MAX_PATH, _MAX_TEXT = 160, 600
 
@@ -24,19 +25,15 @@ def blocks(finding: RuleFinding) -> list[TextBlock]:
     where = f" {path(finding.path)}" if finding.path is not None else ""
     text = one_line(cut(finding.text, _MAX_TEXT))
     return [
-        bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f":{where} {text}"),
-        Prose(styled("so:", Tone.HEADING) + f" {finding.effect}", "    "),
-        Prose(styled("do:", Tone.HEADING) + f" {one_line(finding.do)}", "    "),
+        bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f":{where} {text if where else sentence_of(text)}"),
+        Prose(styled("Effect:", Tone.HEADING) + f" {sentence_of(finding.effect)}", "    "),
+        Prose(styled("Fix:", Tone.HEADING) + f" {sentence_of(one_line(finding.do))}", "    "),
     ]
 
 
 def table(findings: Sequence[RuleFinding]) -> str:
     """HTML table of findings with effects and actions; empty if there are none."""
-    return (
-        html_table(("", "what it means, how it would look, and what to do"), list(map(_row, findings)))
-        if findings
-        else ""
-    )
+    return html_table(("", "finding, effect and fix"), list(map(_row, findings))) if findings else ""
 
 
 def _row(finding: RuleFinding) -> list[str]:
@@ -44,6 +41,6 @@ def _row(finding: RuleFinding) -> list[str]:
     text = escape(visible(cut(finding.text, _MAX_TEXT)))
     return [
         badge(finding.severity.value, GROUNDS[SEVERITIES[finding.severity]]),
-        tag("code", escape(finding.id)) + f"{where}<br>{text}<br><b>so</b> {prose(visible(finding.effect))}"
-        f"<br><b>do</b> {prose(visible(finding.do))}",
+        tag("code", escape(finding.id)) + f"{where}<br>{text}<br><b>Effect:</b> {prose(visible(finding.effect))}"
+        f"<br><b>Fix:</b> {prose(visible(finding.do))}",
     ]

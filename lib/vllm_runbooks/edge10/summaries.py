@@ -8,7 +8,7 @@ from vllm_runbooks.catalog.toolchains import ModelSupportReport
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Statement, Step, Summary, SummaryTable, count_of
+from vllm_runbooks.core.views.summary import Statement, Step, Summary, SummaryTable, count_of, rest_step
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison, ScoreComparison
 from vllm_runbooks.edge10.artefacts import render as artefacts_render
@@ -37,7 +37,7 @@ def summarize_host(checked: CheckedHost, *, again: str = "") -> Summary:
         "" if problems else "No problems found.",
         finding_views.finding_statements(problems),
         steps=_notes(unknown),
-        more=finding_views.more_of(checked.findings, ["all facts, what the commands change"], again),
+        more=finding_views.more_of(checked.findings, ["all facts", "the effects of the commands"], again),
     )
 
 
@@ -76,10 +76,10 @@ def summarize_accuracy(comparison: AccuracyComparison, *, again: str = "") -> Su
         comparison.verdict.value.upper(),
         _ACCURACY[comparison.verdict],
         (*about, limit),
-        as_sentence(comparison.reason),
+        as_sentence(comparison.reason, names=[row.dataset or "" for row in comparison.scores]),
         table=_scores(deciding[:_MOST_ROWS]),
         steps=_notes([f"{doubt.text} {doubt.do}" for doubt in comparison.doubts]),
-        more=Step("", "All scores, subsets and methods", again) if again else None,
+        more=rest_step(["all scores", "subsets", "methods"], again),
     )
 
 
@@ -97,7 +97,7 @@ def _scores(rows: Sequence[ScoreComparison]) -> SummaryTable | None:
         )
         for row in rows
     )
-    return SummaryTable(("data set", "float", "quantised", "difference", "interval", ""), cells, frozenset({1, 2, 3}))
+    return SummaryTable(("data set", "float", "quantized", "difference", "interval", ""), cells, frozenset({1, 2, 3}))
 
 
 def _number(value: float | None, sign: str) -> str:
@@ -122,7 +122,7 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
         omitted = len(made.problems) - len(problems)
         steps += [Step("Note", f"{count_of(omitted, 'more problem')} in this file.")] if omitted > 0 else []
         is_cut = omitted > 0 or len(made.doubts) > _MOST_NOTES
-        more = Step("", "All problems and notes", again) if is_cut and again else None
+        more = rest_step(["all problems", "all notes"], again if is_cut else "")
         return Summary("NOT MADE", Tone.BAD, (name,), statements=problems, steps=tuple(steps), more=more)
     state, tone = ("MADE", Tone.GOOD) if not (made.issues or made.doubts) else ("DOUBTS", Tone.WARN)
     dies = count_of(made.job.dies, "die")
@@ -133,9 +133,9 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
         for made_issue in made.issues[:_MOST_PROBLEMS]
     )  # fmt: skip
     folder = made.folder.rstrip("/") or "."
-    steps.append(Step("Order", f"{folder}/README.md"))
+    steps.append(Step("Next", f"Follow the steps in {folder}/README.md."))
     steps.append(Step("Next", "Check the host", "vllm-runbooks edge10 preflight quantise"))
-    more = Step("", f"Every file, {count_of(len(made.job.defaults), 'default')}", again) if again else None
+    more = rest_step(["every file", count_of(len(made.job.defaults), "default")], again)
     about = (made.job.listed, made.toolchain, dies, files)
     return Summary(state, tone, about, statements=issues, steps=tuple(steps), more=more)
 
@@ -143,7 +143,7 @@ def summarize_made(made: MadeJob, *, again: str = "") -> Summary:
 def summarize_models(report: ModelSupportReport, *, is_list: bool) -> Summary:
     """Summarize the number of supported models: of the named ones, or of the whole list."""
     supported = sum(bool(model.quantise and model.compile) for model in report.models)
-    about = (f"{supported} of {count_of(len(report.models), 'model')} can be quantised and compiled", report.toolchain)
+    about = (f"{supported} of {count_of(len(report.models), 'model')} can be quantized and compiled", report.toolchain)
     if is_list or supported == len(report.models):
         return Summary("OK", Tone.GOOD, about)
     is_unknown = any(model.quantise is None or model.compile is None for model in report.models)

@@ -50,7 +50,10 @@ def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> t
 
 
 _SINCE = click.option(
-    "--since", metavar="WHEN", callback=_moment, help="Entries since then: 30m, 12h, 7d or 2w ago, or a date (UTC)."
+    "--since",
+    metavar="WHEN",
+    callback=_moment,
+    help="Only entries since then: an age such as 30m, 12h, 7d or 2w, or a date (UTC).",
 )
 
 
@@ -124,7 +127,7 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
 )
 @given.FORMAT
 def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
-    """Show a subject over time: verdicts, durations, and the numbers that changed."""
+    """Show a subject's verdicts, durations and changed numbers over time."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as kept
@@ -202,8 +205,9 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 @history.command(epilog=given.examples("history wipe --yes"))
 @click.option("--yes", "is_sure", is_flag=True, help="Skip the confirmation prompt.")
 def wipe(*, is_sure: bool) -> None:
-    """Delete the whole history, with the logs of launches and jobs that have ended.
+    """Delete the whole history.
 
+    The logs of launches and jobs that have ended are deleted, too.
     This cannot be undone. `history export` saves the entries first.
     """
     import shutil

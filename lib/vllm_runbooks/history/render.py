@@ -14,7 +14,7 @@ from vllm_runbooks.core.views import text_width
 from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Styled, Table, TextBlock, Tone, Words, plain, styled
-from vllm_runbooks.core.views.summary import WIDEST, Step, Summary, count_of
+from vllm_runbooks.core.views.summary import WIDEST, Step, Summary, count_of, sentence_of
 from vllm_runbooks.history.records import Differing, EntryDifferences, HistoryEntry, Trend, TrendPoint
 
 _UNKNOWN = "unknown"
@@ -109,7 +109,7 @@ def entry(whole: HistoryEntry, parts: Sequence[HistoryEntry] = ()) -> str:
     """An entry, and a line for each of its parts."""
     rows = [
         ("id", whole.id),
-        ("begun", f"{whole.began} (UTC)"),
+        ("started", f"{whole.began} (UTC)"),
         ("took", _seconds(whole.seconds) or _UNKNOWN),
         ("verdict", f"{_verdict(whole.verdict)}{f': {whole.reason}' if whole.reason else ''}"),
         *([("part of", whole.part_of)] if whole.part_of else []),
@@ -166,7 +166,7 @@ def summary_of_trend(subject_trend: Trend, facts: Sequence[str], others: Sequenc
             moved.append(f"{name} {_number(values[0])} to {_number(values[-1])}")
     tone = VERDICTS[last.verdict] if last.verdict is not None else Tone.HINT
     counts = _runs(point.verdict for point in points)
-    steps = (Step("Note", f"More changed numbers: --fact {', --fact '.join(others)}"),) if others else ()
+    steps = (Step("Note", f"For other changed numbers, add --fact {', --fact '.join(others)}."),) if others else ()
     return Summary(_verdict(last.verdict).upper(), tone, (subject_trend.subject, counts, *moved), steps=steps)
 
 
@@ -264,7 +264,7 @@ def difference(comparison: EntryDifferences) -> RenderedView:
         rows = [[tag("code", escape(d.name)), escape(_value(d.a)), escape(_value(d.b)), escape(_by(d))] for d in some]
         body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
         parts += [heading(title), body]
-    parts += [remark(f"note: {note}") for note in comparison.notes]
+    parts += [remark(f"Note: {sentence_of(note)}") for note in comparison.notes]
     return RenderedView(compared(comparison), "".join(parts))
 
 
@@ -289,7 +289,7 @@ def compared(comparison: EntryDifferences) -> str:
         lines += ["", title, *(line for differing in some for line in _described(differing))]
         if not some:
             lines.append(f"  {none}")
-    lines += ["", *(f"note: {note}" for note in comparison.notes)] if comparison.notes else []
+    lines += ["", *(f"Note: {sentence_of(note)}" for note in comparison.notes)] if comparison.notes else []
     return visible("\n".join(_one_line(line) if line else line for line in lines) + "\n")
 
 
@@ -307,6 +307,8 @@ def _described(differing: Differing) -> Iterator[str]:
 def _value(value: Any) -> str:
     if value is None:
         return _UNKNOWN
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
 

@@ -48,10 +48,14 @@ def finding_blocks(findings: Iterable[RuleFinding]) -> list[TextBlock]:
     for finding in findings:
         severity = styled(finding.severity.value, SEVERITIES[finding.severity])
         gpus = f"{named_gpus(finding.gpus)}: " if finding.gpus else ""
-        blocks.append(bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f": {gpus}{visible(finding.text)}"))
-        for word, text in (("so:", finding.effect), ("do:", finding.do)):
+        blocks.append(
+            bulleted(
+                severity + styled(f" {finding.id}", Tone.FAINT) + f": {visible(sentence_of(f'{gpus}{finding.text}'))}"
+            )
+        )
+        for word, text in (("Effect:", finding.effect), ("Fix:", finding.do)):
             if text:
-                blocks.append(Prose(styled(word, Tone.HEADING) + f" {visible(text)}", "    "))
+                blocks.append(Prose(styled(word, Tone.HEADING) + f" {visible(sentence_of(text))}", "    "))
     return blocks
 
 
@@ -59,9 +63,9 @@ def findings_table(findings: Iterable[tuple[RuleFinding, str]], head: str) -> st
     """Findings with their locations, as a table for a notebook."""
     rows = []
     for finding, where in findings:
-        effect = f"<br><b>so</b> {elements.prose(finding.effect)}" if finding.effect else ""
+        effect = f"<br><b>Effect:</b> {elements.prose(finding.effect)}" if finding.effect else ""
         cell = elements.tag("code", escape(finding.id)) + escape(f" · {where}" if where else "")
-        cell += f"<br>{escape(visible(finding.text))}{effect}<br><b>do</b> {elements.prose(finding.do)}"
+        cell += f"<br>{escape(visible(finding.text))}{effect}<br><b>Fix:</b> {elements.prose(finding.do)}"
         rows.append([elements.badge(finding.severity.value, GROUNDS[SEVERITIES[finding.severity]]), cell])
     return elements.html_table(("", head), rows)
 

@@ -12,7 +12,7 @@ from vllm_runbooks.host.records import GpuUse, Inventory, RankedGpu, Recommendat
 
 STEADY_MIB = 64.0
 """Tolerance for the memory in use of an idle GPU."""
-_UNTOLD = "its use is unknown"
+_UNTOLD = "utilization unknown"
 _ONE_LOOK = "one reading shows no trend; use --watch"
 
 
@@ -81,20 +81,18 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
     if used and use.total_mib is not None:
         room = _room(use.total_mib, max(used), need_gib)
         if room is None:
-            unknown.append("a server's default memory is unknown")
+            unknown.append("default memory of a server unknown")
         elif not room.is_enough:
             whose = "needed" if need_gib is not None else "needed by default"
             against.append(f"{gib(room.free)} free, {gib(room.wanted)} {whose}")
     if not is_told:
-        unknown.append(
-            "its used memory is unknown" if len(used) < len(use.used_mib) or not used else "its memory size is unknown"
-        )
+        unknown.append("memory use unknown" if len(used) < len(use.used_mib) or not used else "memory size unknown")
     if moved is not None and moved > STEADY_MIB:
         way = "freed" if used[-1] < used[0] else "allocated" if used[-1] > used[0] else "allocated and freed"
         against.append(f"other processes {way} memory while watching: {moved:,.0f} MiB")
     if busy is not None and busy >= AT_WORK:
         others = f", by {', '.join(use.processes[:3])}" if use.processes else ""
-        against.append(f"{busy:.0f}% used by other processes{others}")
+        against.append(f"{busy:.0f}% utilization by other processes{others}")
     is_use_told = None not in use.busy_percent
     if not is_use_told and (unknown or busy is None):
         unknown.append(_UNTOLD)

@@ -51,7 +51,7 @@ def view(host: Inspected) -> list[TextBlock]:
     if host.findings:
         parts.append(headed("FINDINGS", finding_blocks(host.findings)))
     else:
-        parts.append([Line(styled("no problems found", Tone.GOOD))])
+        parts.append([Line(styled("No problems found.", Tone.GOOD))])
     if host.recommendation is not None:
         parts.append(_recommendation_view(host.recommendation))
     if host.unknown:
@@ -65,7 +65,7 @@ def _summary(inventory: Inventory) -> Iterator[str]:
     driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)
     if inventory.constructed:
-        yield cut(f"synthetic example, not read on a host: {inventory.source or 'from no source'}", 400)
+        yield cut(f"Synthetic example: {inventory.source or 'from no source'}", 400)
 
 
 def _row(gpu: GpuFacts) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _row(gpu: GpuFacts) -> tuple[str, ...]:
     if gpu.processes is not None:
         names = [process.says for process in gpu.processes[:_MAX_OTHERS]]
         more = len(gpu.processes) - len(names)
-        others = ", ".join([*names, *([f"{more} more"] if more > 0 else [])]) or "nobody"
+        others = ", ".join([*names, *([f"{more} more"] if more > 0 else [])]) or "none"
     return (
         f"{gpu.index}",
         visible(cut(gpu.name or "unknown", 40)),
@@ -96,13 +96,13 @@ def _limit(value: float | None, unit: str) -> str:
 def _host_lines(inventory: Inventory) -> Iterator[str]:
     host = inventory.host
     limit = "no limit" if (host.memory_limit_mib or 0) < 0 else gib(host.memory_limit_mib)
-    yield f"memory {gib(host.memory_mib)}, {gib(host.memory_available_mib)} free; cgroup limit: {limit}"
-    yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
-    files = f"{_limit(host.open_files, '')}, at most {_limit(host.open_files_max, '')}"
-    yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {files}"
+    yield f"memory: {gib(host.memory_mib)}, {gib(host.memory_available_mib)} free; cgroup limit: {limit}"
+    yield f"{SHARED}: {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
+    files = f"{_limit(host.open_files, '')} (hard limit: {_limit(host.open_files_max, '')})"
+    yield f"locked memory limit: {_limit(host.memlock_mib, 'MiB')}; open files limit: {files}"
     where = {True: "in a container", False: "not in a container", None: "container: unknown"}
     cores = "unknown" if host.cores is None else f"{host.cores}"
-    yield f"cores {cores}; kernel {host.kernel or 'unknown'}; {where[host.is_container]}"
+    yield f"CPU cores: {cores}; kernel: {host.kernel or 'unknown'}; {where[host.is_container]}"
     if inventory.packages is None:
         yield "packages: unknown"
     else:
@@ -188,10 +188,10 @@ def _headline(recommendation: Recommendation) -> Headline:
 
 def _basis(recommendation: Recommendation) -> str:
     need = f" for {recommendation.need_gib:g} GiB" if recommendation.need_gib is not None else ""
-    looks = f"over {recommendation.samples} readings in {recommendation.seconds:.1f} s"
+    looks = f"{recommendation.samples} readings in {recommendation.seconds:.1f} s"
     remark = recommendation.note
     return (
-        f"Checked {looks if recommendation.samples > 1 else 'from one reading'}{need}."
+        f"Based on {looks if recommendation.samples > 1 else 'one reading'}{need}."
         f"{f' {remark[:1].upper()}{remark[1:]}.' if remark else ''}"
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.core.views.styled import Tone
-from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, count_of
+from vllm_runbooks.core.views.summary import Step, Summary, SummaryTable, count_of, rest_step
 from vllm_runbooks.host import finding_views
 from vllm_runbooks.host.finding_views import as_sentence, named_gpus
 from vllm_runbooks.host.records import VLLM_PACKAGES, GpuFacts, Inspected, Recommendation
@@ -61,7 +61,7 @@ def summarize_choice(host: Inspected, *, again: str = "") -> Summary:
         for gpu in choice.ranked[:_MOST_ROWS]
     ]
     table = varied(("GPU", "free", "changed", "utilization", "why"), rows) if len(rows) > 1 else None
-    more = Step("", "All GPUs", again) if again else None
+    more = rest_step(["all GPUs"], again)
     return Summary(state, tone, (looks, *need), sentence, table=table, steps=tuple(_launch(choice)), more=more)
 
 
@@ -98,7 +98,7 @@ def _table(gpus: Sequence[GpuFacts]) -> SummaryTable | None:
         return None
     rows = []
     for gpu in gpus:
-        others = None if gpu.processes is None else ", ".join(process.says for process in gpu.processes[:2]) or "nobody"
+        others = None if gpu.processes is None else ", ".join(process.says for process in gpu.processes[:2]) or "none"
         name = cut(gpu.name, _MAX_NAME) if gpu.name else UNKNOWN
         cells = (name, gib(gpu.total_mib), gib(gpu.used_mib), percent(gpu.busy_percent), cut(others or UNKNOWN, 40))
         rows.append((f"{gpu.index}", *cells))
@@ -120,7 +120,7 @@ def varied(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> SummaryTable
 
 def _steps(host: Inspected, file: str) -> Iterator[Step]:
     if not host.gpus:
-        yield Step("Plan", "for GPUs of another host", "vllm-runbooks plan MODEL --gpus 2xA100-80GB")
+        yield Step("Plan", "For GPUs of another host", "vllm-runbooks plan MODEL --gpus 2xA100-80GB")
         return
     if host.recommendation is not None:
         yield from _launch(host.recommendation, is_recorded=bool(file))
@@ -135,11 +135,11 @@ def _launch(choice: Recommendation, *, is_recorded: bool = False) -> Iterator[St
         best = choice.ranked[0]
         others = sorted(gpu.index for gpu in choice.ranked[1:] if gpu.is_suitable)
         also = f"; also suitable: {named_gpus(others)}" if others else ""
-        text = f"GPU {choice.gpu} for the next launch ({gib(best.free_mib)} free{also})"
+        text = f"Use GPU {choice.gpu} ({gib(best.free_mib)} free{also})"
         yield Step("Next", text, _LAUNCH.format(gpu=choice.gpu))
     elif any(gpu.is_suitable is None for gpu in choice.ranked):
         unsure = sorted(gpu.index for gpu in choice.ranked if gpu.is_suitable is None)
-        text = f"Memory or use of {named_gpus(unsure)} is unknown{'; on that host' * is_recorded}"
+        text = f"Memory use or utilization of {named_gpus(unsure)} is unknown; read it{' on that host' * is_recorded}"
         yield Step("Next", text, "vllm-runbooks inventory --watch")
     else:
         yield Step(

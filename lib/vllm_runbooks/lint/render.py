@@ -49,7 +49,7 @@ _BEFORE = "vLLM {version} is unknown; checked with the data of {data}, the oldes
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
-    "given": "given",
+    "given": "",
     "image": "image tag",
     "pin": "pinned in the file",
     "unknown": "newest known; the release of the image is unknown, set it with --vllm",
@@ -79,7 +79,7 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) 
         return styled(say(text, line=mention.line, word=mention.text), Tone.WARN)
     count = say("{count} launch" if launches == 1 else "{count} launches", count=launches)
     if len(results) > 1:
-        count = say("{launches} of {count} files", launches=count, count=len(results))
+        count = say("{launches} in {count} files", launches=count, count=len(results))
     where = say(" in {launches}", launches=count) if launches else ""
     scope = styled(where + say(", checked for {release}.", release=releases), Tone.FAINT)
     if not issues:
@@ -101,10 +101,15 @@ def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable:
 def release(result: Linted | Migrated) -> str:
     """The release that was checked, and how it was determined."""
     vllm, say = result.vllm, Wording(result.lang)
-    nearest = "" if vllm.data == vllm.version else say("; checked with the data of {version}", version=vllm.data)
-    source = say("settings: {file}", file=vllm.file) if vllm.file else say(_SOURCES[vllm.source])
-    source += nearest
-    return say("vLLM {version} ({source})", version=vllm.version, source=source)
+    nearest = "" if vllm.data == vllm.version else say("with the data of {version}", version=vllm.data)
+    source = (
+        say("settings: {file}", file=vllm.file) if vllm.file else _SOURCES[vllm.source] and say(_SOURCES[vllm.source])
+    )
+    if source and nearest:
+        nearest = say("; ") + nearest
+    if not source + nearest:
+        return f"vLLM {vllm.version}"
+    return say("vLLM {version} ({source})", version=vllm.version, source=source + nearest)
 
 
 def text(result: Linted | Migrated, name: str) -> str:
@@ -142,9 +147,11 @@ def view(
     if hidden:
         blocks.append(Line(say(_HIDDEN[hidden != 1], count=hidden) + say(".")))
     if plan and any(result.deployments for result in results.values()):
-        blocks.append(Line(say("Memory is not checked; add the launch's options to: {command}", command=plan)))
+        blocks.append(
+            Line(say("Memory was not checked. To check it, add the launch's options to: {command}", command=plan))
+        )
     if fix:
-        blocks.append(Line(say("Fix: {command}", command=fix)))
+        blocks.append(Line(say("To fix: {command}", command=fix)))
     return blocks
 
 
@@ -189,7 +196,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[TextBlock]:
         label = _instead(issue, say)
         if issue.source is not None:
             blocks.append(_Snippet(issue.source, issue.line, tone, label, say("help: ")))
-            if label:  # "Did you mean X?" next to "write X"
+            if label:  # "Did you mean X?" next to "use X"
                 notes = [note for note in notes if note not in issue.restated]
         lead = styled(f"{gutter} = ", Tone.FAINT)
         if notes:
@@ -234,7 +241,7 @@ def _instead(issue: Issue, say: Wording) -> str:
         return say("remove this") if start <= place < end else ""
     is_same = fix.line == issue.line == fix.end_line and fix.column - issue.column in (0, 1)  # within quotes
     is_replaced = is_same and start < end and "\n" not in words
-    return say("write {words}", words=words) if is_replaced else ""
+    return say("use {words}", words=words) if is_replaced else ""
 
 
 _LONGEST_LABEL = 60
@@ -311,13 +318,15 @@ def fixed_line(
 ) -> Line:
     """Number of fixed errors and warnings of a corrected text, and of the remaining ones."""
     line, say = fixed_text(before, after, lang), Wording(lang)
-    return Line(line if is_written else joined([line, say("No file was changed; add -o FILE.")]))
+    return Line(line if is_written else joined([line, say("To write the result, add -o FILE.")]))
 
 
 def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> str:
     """`fixed_line` as text."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    return Wording(lang)("Fixed {count}, {rest} remaining.", count=(fixed - rest).total(), rest=rest.total())
+    count = (fixed - rest).total()
+    text = "Fixed {count} issue, {rest} remaining." if count == 1 else "Fixed {count} issues, {rest} remaining."
+    return Wording(lang)(text, count=count, rest=rest.total())
 
 
 def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:
@@ -348,14 +357,18 @@ def changes(migrated: Migrated) -> str:
 
 def changes_view(migrated: Migrated) -> list[TextBlock]:
     """Changed defaults and the diff, for a terminal."""
-    lines: list[TextBlock] = []
     say = Wording(migrated.lang)
+    lines: list[TextBlock] = (
+        [BLANK, Line(styled(say("Changed defaults:"), Tone.HEADING))] if migrated.changed_defaults else []
+    )
     for change in migrated.changed_defaults:
-        named = styled(say("default of {option}", option=change.option), Tone.HEADING)
-        suffix = say(" (set in the rewritten script)") if change.explicit else ""
+        named = styled(change.option, Tone.HEADING)
+        suffix = say(" (the script now sets the old value)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
-        lines.append(SentenceLines(named + f": {_default(change.from_)} -> {_default(change.to)}{suffix}{note}"))
-    return [*lines, *_diff_view(migrated.diff)]
+        lines.append(
+            SentenceLines(named + f"{say(': ')}{_default(change.from_)} -> {_default(change.to)}{suffix}{note}")
+        )
+    return [*lines, *([BLANK] if lines else []), *_diff_view(migrated.diff)]
 
 
 def diff_view(before: str, after: str, name: str) -> list[TextBlock]:

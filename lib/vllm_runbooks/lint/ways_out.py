@@ -107,7 +107,7 @@ class LaunchCommand:
 
     def _checked(self, remedy: Remedy) -> Remedy | None:
         if not remedy.edits:
-            return self._unknown(remedy, "no command change")
+            return self._unknown(remedy, "the command does not change")
         if self._is_useless(remedy):
             return None
         if self.found is None:

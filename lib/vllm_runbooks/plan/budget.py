@@ -661,7 +661,7 @@ class _GpuBudget:
             mine.add(
                 False,
                 f"profiling runs out of memory: it needs {_gib(text.expected)} in addition to the weights, "
-                f"only {_gib(left.expected)} left on {name}; lower max_num_seqs or max_num_batched_tokens",
+                f"only {_gib(left.expected)} available on {name}; lower max_num_seqs or max_num_batched_tokens",
             )
         if self.encoder is not None:
             self._check_encoder(mine, self.encoder, left)
@@ -672,7 +672,7 @@ class _GpuBudget:
                 mine.add(
                     False,
                     f"the requested KV cache needs {_gib(cache)}, and next to the weights "
-                    f"only {_gib(max(0, rest.expected))} left on {name}",
+                    f"only {_gib(max(0, rest.expected))} available on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
         if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:
@@ -682,7 +682,7 @@ class _GpuBudget:
                     None,
                     f"CUDA graph capture needs {_gib((self.captured.band or NOTHING).expected)} beyond what "
                     f"gpu_memory_utilization {self.settings.utilization:g} covers: {_gib(over)} more than {name} has "
-                    "left",
+                    "available",
                 )
 
     def _given_cache(self) -> int | None:
@@ -724,18 +724,18 @@ class _GpuBudget:
             return
         length = self.settings.scheduler.max_model_len
         if expected < need:
-            may = f"; up to {_gib(high)} in the best case" if high >= need else ""
+            may = f"; {_gib(high)} available in the best case" if high >= need else ""
             problem = (
                 f"{CACHE_LACKS[1]}, {_gib(-expected)} short,"
                 if expected <= 0
-                else f"{CACHE_LACKS[0]}: {_gib(expected)} left, {_gib(need)} needed"
+                else f"{CACHE_LACKS[0]}: {_gib(expected)} available, {_gib(need)} needed"
             )
             mine.add(False, f"{problem} for one request of {length:,} tokens on {self.device.name}{may}")
         else:
             mine.add(
                 None,
-                f"too close to call: one request of {length:,} tokens needs {_gib(need)}, {_gib(expected)} is "
-                f"expected on {self.device.name}, at least {_gib(low)}",
+                f"too close to call: one request of {length:,} tokens needs {_gib(need)}; {self.device.name} has about "
+                f"{_gib(expected)}, at least {_gib(low)}",
             )
 
 

@@ -124,12 +124,8 @@ def longest_context(start: Trial) -> SearchResult:
 
 def _careful(low: float | None, unit: str) -> str:
     if low is None:
-        return "no value fits by the conservative estimate"
-    return (
-        f"fits even by the conservative estimate: {low:,.6g} {unit}"
-        if low < 10
-        else f"fits even by the conservative estimate: {low:,.0f} {unit}"
-    )
+        return "conservative estimate: none fits"
+    return f"conservative estimate: {low:,.6g} {unit}" if low < 10 else f"conservative estimate: {low:,.0f} {unit}"
 
 
 def _longest(start: Trial, limit: int, side: int) -> int:
@@ -369,9 +365,9 @@ def smallest_card(
     low, expected, high = (fitting.get(side) for side in range(3))
     reasons = []
     if last and last.limits:
-        reasons.append(f"on the next smaller one, {last.ranks[0].device.name}, {last.limits[0]}")
+        reasons.append(f"{last.ranks[0].device.name} is too small: {last.limits[0]}")
     if low != expected:
-        reasons.append(f"fits even by the conservative estimate: {low.name if low else 'none of them'}")
+        reasons.append(f"by the conservative estimate, {f'{low.name} fits' if low else 'no GPU fits'}")
     if unknown:
         reasons.append(f"unknown: {', '.join(unknown)}")
     return Smallest(low, expected, high, tuple(reasons))

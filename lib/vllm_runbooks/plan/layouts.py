@@ -33,7 +33,7 @@ Make = Callable[[Ranks, Device], LaunchSettings]
 
 _FITS = {True: 0, None: 1, False: 2}
 IDLE = "GPUs stay idle"
-ROOM = "room for "
+ROOM = "it fits "
 """Prefix of the reason that compares the concurrent requests of a layout with the first; `IDLE` is
 the suffix of the reason with the number of unused GPUs."""
 _WITHOUT_STAGES = frozenset(
@@ -317,12 +317,12 @@ def _listed(words: Iterable[object]) -> str:
 def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
     remarks: list[str] = []
     slow = 0
-    shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
+    shares = [("tensor parallel ranks", ranks.tensor, "every layer needs an all-reduce")] if ranks.tensor > 1 else []
     if ranks.data > 1 and _experts(model.shape):
         remarks.append("each rank has its own attention and KV cache; all ranks share the experts")
-        shares.append(("the expert all-to-all", ranks.tensor * ranks.data, "an all-to-all in every layer"))
+        shares.append(("expert parallel ranks", ranks.tensor * ranks.data, "every layer needs an all-to-all"))
     elif ranks.data > 1:
-        remarks.append(f"{ranks.data} copies behind one port; without experts the same as separate servers")
+        remarks.append(f"{ranks.data} copies run behind one port; without experts they equal separate servers")
     for what, size, exchanged in shares:
         slower, notes = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
@@ -330,7 +330,9 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            remarks.append("pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet")
+            remarks.append(
+                "pipeline stages exchange only hidden states between hosts, which is the usual choice over Ethernet"
+            )
         else:
             remarks.append(
                 "pipeline stages exchange only hidden states, so PCIe is fast enough; "
@@ -344,7 +346,7 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
         if joined.source:
             remarks.append(joined.said)
     if ranks.cards == 1:
-        remarks.append("no traffic between GPUs")
+        remarks.append("there is no traffic between GPUs")
     return _Fabric(slow, tuple(dict.fromkeys(remarks)))
 
 
@@ -357,23 +359,21 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
         joins = {device.interconnect for device in group}
         if len({device.node for device in group}) > 1:
             slow = 2
-            remarks[f"{what} across hosts: {traffic} waits for the network between them"] = None
+            remarks[f"{what} are on different hosts, and {traffic} over the network"] = None
         elif size > 2 and "pcie" in joins:
             slow = max(slow, 1)
-            remarks[f"{traffic} over PCIe: slow for more than two GPUs"] = None
+            remarks[f"{traffic} over PCIe, which is slow for more than two GPUs"] = None
         elif size > 2 and "nvlink-bridge" in joins:
             slow = max(slow, 1)
-            remarks[f"NVLink bridges join pairs: {traffic} of {size} GPUs goes over PCIe, slow for more than two"] = (
-                None
-            )
+            remarks[f"NVLink bridges connect pairs only: {traffic} over PCIe, which is slow for {size} GPUs"] = None
         elif "pcie" in joins:
-            remarks[f"{traffic} over PCIe, between two GPUs"] = None
+            remarks[f"{traffic} over PCIe between two GPUs"] = None
         elif "nvlink-bridge" in joins:
-            remarks[f"{traffic} between two GPUs: over NVLink if a bridge is installed, otherwise over PCIe"] = None
+            remarks[f"{traffic} between two GPUs, over NVLink if a bridge is installed, otherwise over PCIe"] = None
         elif None in joins:
-            remarks[f"unknown interconnect: over PCIe {traffic} is slow for more than two GPUs"] = None
+            remarks[f"{traffic}; the interconnect is unknown, and PCIe is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:
-            remarks[f"{_listed(device.name for device in group)} in one group: limited by the smallest GPU"] = None
+            remarks[f"{_listed(device.name for device in group)} are in one group, limited by the smallest GPU"] = None
     return slow, list(remarks)
 
 
@@ -620,7 +620,7 @@ class _LayoutPlanner:
         if parts is not None and self.like.partition is None:
             yield uneven(parts)
         if len({tuple(replace(device, node=None) for device in copy) for copy in budgets}) > 1:
-            yield "copies on different GPUs: figures of the slowest copy"
+            yield "the copies are on different GPUs; the figures are of the slowest copy"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
             yield f"{idle} of {len(self.devices)} {IDLE}"
@@ -811,7 +811,8 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
-        yield f"room for {concurrency_text(best.concurrency_total)} requests of {best.context:,} tokens in total"
+        requests = f"{concurrency_text(best.concurrency_total)} requests of {best.context:,} tokens"
+        yield f"the KV cache fits {requests} in total"
     if single is None or single is best:
         return
     if single.fits is False:
@@ -834,7 +835,8 @@ def _latency(best: LayoutChoice, others: Iterable[LayoutChoice]) -> Iterator[str
     for way in others:
         has_more = (way.concurrency_total or 0.0) >= best.concurrency_total
         if way.legal and way.fits and has_more and way.ranks.pipeline > best.ranks.pipeline:
-            yield f"lower latency than {way.name.removeprefix('1 x ')}, where each request occupies one stage at a time"
+            name = way.name.removeprefix("1 x ")
+            yield f"latency is lower than with {name}, where each request occupies one stage at a time"
             return
 
 

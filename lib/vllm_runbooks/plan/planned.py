@@ -51,8 +51,8 @@ def plan(request: PlanningRequest) -> Plan:
     if need > len(devices):
         sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (settled.ranks.prefill > 1)
         raise InputError(
-            f"the launch needs {need} GPUs ({sizes}), {len(devices)} given; "
-            f"give --gpus {need}x… or smaller parallel sizes"
+            f"the launch needs {need} GPUs ({sizes} size), but --gpus has {len(devices)}; "
+            f"use --gpus {need}x… or smaller parallel sizes"
         )
     illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])
     made = _plan(request, settled, devices[:need], budget_of(request, settled, devices[:need]))

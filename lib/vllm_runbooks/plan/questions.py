@@ -107,7 +107,7 @@ def _found_for(
     return checked(made, knowledge, request) if is_checked else made
 
 
-ONE_GPU = "on one GPU: "
+ONE_GPU = "smallest single GPU: "
 """Prefix of the reason that names the smallest GPU."""
 
 
@@ -132,7 +132,7 @@ def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequen
             calibrate=calibrate,
         )
         if smallest.expected is not None:
-            reasons.append("; ".join((f"{ONE_GPU}{smallest.expected.name} is the smallest", *smallest.reasons)))
+            reasons.append("; ".join((f"{ONE_GPU}{smallest.expected.name}", *smallest.reasons)))
     chosen = answer.sure or answer.budget
     ranks = chosen.settings.ranks if chosen is not None else Ranks()
     sized = replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards))

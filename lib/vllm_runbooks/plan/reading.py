@@ -65,7 +65,7 @@ def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
     if model is None:
-        raise InputError(f"{name}: unknown model{near(name, specs)}; give a folder with its config.json")
+        raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json")
     return model
 
 
@@ -80,7 +80,7 @@ def near(name: str, specs: Specs) -> str:
     lasts = {known.rpartition("/")[2].casefold(): known for known in specs.texts}
     alike = (lasts[match] for match in get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6))
     names = list(dict.fromkeys((*specs.models_like(last), *alike)))[:3]
-    return f" (near: {', '.join(names)})" if names else ""
+    return f" (similar: {', '.join(names)})" if names else ""
 
 
 def told_model(

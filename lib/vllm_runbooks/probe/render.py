@@ -7,6 +7,7 @@ from dataclasses import replace
 from html import escape
 from itertools import pairwise
 
+from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Remedy
@@ -29,7 +30,10 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.core.views.summary_html import rendered
+from vllm_runbooks.diagnosis.render.summaries import option_text
+from vllm_runbooks.diagnosis.render.words import judged_by
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasurement, ServingFinding
 from vllm_runbooks.probe.summaries import summarize
 from vllm_runbooks.probe.vitals import Figures, shown
@@ -48,8 +52,8 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
     seen = health.observation
     release = health.vllm.version or "unknown"
     answer = styled(health.verdict.value.upper(), VERDICTS[health.verdict])
-    parts: list[list[TextBlock]] = [[SentenceLines(health.reason, first=answer + "  ")]]
-    about = f"{seen.address}  model {seen.model or 'unknown'}  vLLM {release}  at {seen.timestamp}"
+    parts: list[list[TextBlock]] = [[SentenceLines(sentence_of(health.reason), first=answer + "  ")]]
+    about = f"{seen.address} · model {seen.model or 'unknown'} · vLLM {release} · {seen.timestamp}"
     parts.append([SentenceLines(styled(about, Tone.FAINT), "")])
     parts.append(headed("HEALTH CHECKS", _rungs_view(health)))
     if seen.samples:
@@ -58,7 +62,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
         parts.append(headed("LOAD", _figures_view(_loaded(health, seen.load))))
     parts += [_finding_view(finding) for finding in health.findings]
     if notes := _notes(health):
-        parts.append([SentenceLines(styled("note:", Tone.HEADING) + f" {note}") for note in notes])
+        parts.append([SentenceLines(styled("Note:", Tone.HEADING) + f" {note}") for note in notes])
     return [*parted(parts), BLANK]
 
 
@@ -101,7 +105,7 @@ def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
     return [
         (
             check.name,
-            check.result.value,
+            check.result.word,
             "" if check.seconds is None else shown(check.seconds, "s"),
             visible(check.message),
         )
@@ -245,7 +249,7 @@ def _load_words(measured: LoadMeasurement) -> str:
     if measured.answer_tokens_per_s is not None:
         parts.append(shown(measured.answer_tokens_per_s, "output tokens/s"))
     if measured.requests_per_s is not None:
-        parts.append(f"{shown(measured.requests_per_s, '1/s')} answered")
+        parts.append(f"{measured.requests_per_s:.2f} requests/s")
     return f"{'; '.join(parts)}.{' It was interrupted.' if measured.is_cut_short else ''}"
 
 
@@ -260,32 +264,27 @@ def _finding_view(finding: ServingFinding) -> list[TextBlock]:
     severity = styled(finding.severity.value.upper(), SEVERITIES[finding.severity])
     blocks: list[TextBlock] = [
         SentenceLines(f"{finding.title}  " + styled(f"({finding.id})", Tone.FAINT), first=severity + "  "),
-        *(bulleted(styled("proof:", Tone.HEADING) + f" {proof.message}") for proof in finding.proofs),
+        *(bulleted(styled("Evidence:", Tone.HEADING) + f" {proof.message}") for proof in finding.proofs),
         *([Prose(finding.explanation)] if finding.explanation else []),
-        Prose(styled("First:", Tone.HEADING) + f" {finding.do_first}"),
+        Prose(styled("Do first:", Tone.HEADING) + f" {finding.do_first}"),
     ]
     for change in finding.changes:
-        cost = styled("cost:", Tone.COST) + f" {change.cost}"
-        blocks.append(bulleted(f"{change.title}; " + cost + _edited(change)))
+        cost = styled("Cost:", Tone.COST) + f" {sentence_of(change.cost)}"
+        blocks.append(bulleted(f"{sentence_of(f'{change.title}{_edited(change)}')} " + cost + _checked(change)))
         if change.command:
             lines = change.command.rstrip("\n").splitlines()
             blocks += [Line("      " + styled(line, Tone.COMMAND)) for line in lines]
-    blocks += [bulleted(f"not offered: {why}") for why in finding.left_out]
-    blocks += [Prose(f"Limits: {finding.why_limits}")] if finding.why_limits else []
-    return [*blocks, Prose(f"Verify: {finding.confirm}"), Prose(f"Ruled out if: {finding.refute}")]
+    blocks += [bulleted(f"Not offered: {why}") for why in finding.left_out]
+    blocks += [Prose(f"Reason for the threshold: {finding.why_limits}")] if finding.why_limits else []
+    return [*blocks, Prose(f"How to verify: {finding.confirm}"), Prose(f"Ruled out if: {finding.refute}")]
 
 
 def _edited(change: Remedy) -> str:
-    words = [
-        f"--{e.name.replace('_', '-')} {e.value}" if e.op == "set" else f"{e.name}={e.value}" if e.op == "env"
-        else f"without --{e.name.replace('_', '-')}"
-        for e in change.edits
-    ]  # fmt: skip
-    if not words:
-        return ""
-    lint, plan = change.checks.lint, change.checks.plan
-    checks = f"linter and plan: {lint}" if lint == plan else f"linter: {lint}; plan: {plan}"
-    return f": {', '.join(words)} ({checks})"
+    return f": {option_text(change.edits)}" if change.edits else ""
+
+
+def _checked(change: Remedy) -> str:
+    return f" {judged_by(change.checks, Wording())}" if change.edits else ""
 
 
 def _finding_html(finding: ServingFinding) -> str:
@@ -295,18 +294,25 @@ def _finding_html(finding: ServingFinding) -> str:
         f" <b>{escape(visible(finding.title))}</b> ",
     ]
     parts.append(tag("code", escape(finding.id)))
-    parts.append(_listed([f"proof: {proof.message}" for proof in finding.proofs]))
+    parts.append(_listed([f"Evidence: {proof.message}" for proof in finding.proofs]))
     parts += [
         tag("p", prose(visible(text_part)))
-        for text_part in (finding.explanation, f"First: {finding.do_first}")
+        for text_part in (finding.explanation, f"Do first: {finding.do_first}")
         if text_part
     ]
-    parts.append(_listed([f"{change.title}; cost: {change.cost}{_edited(change)}" for change in finding.changes]))
+    parts.append(
+        _listed(
+            [
+                f"{sentence_of(f'{change.title}{_edited(change)}')} Cost: {sentence_of(change.cost)}{_checked(change)}"
+                for change in finding.changes
+            ]
+        )
+    )
     parts += [tag("pre", tag("code", escape(visible(c.command)))) for c in finding.changes if c.command]
-    parts.append(_listed([f"not offered: {why}" for why in finding.left_out]))
+    parts.append(_listed([f"Not offered: {why}" for why in finding.left_out]))
     parts += [
         remark(visible(text_part))
-        for text_part in (finding.why_limits, f"Verify: {finding.confirm} Ruled out if: {finding.refute}")
+        for text_part in (finding.why_limits, f"How to verify: {finding.confirm} Ruled out if: {finding.refute}")
         if text_part
     ]
     return "".join(parts)

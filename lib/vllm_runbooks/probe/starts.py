@@ -16,6 +16,11 @@ class LaunchResult(StrEnum):
     LEFT_OUT = "left out"
     """Not applicable, or not requested."""
 
+    @property
+    def word(self) -> str:
+        """The result in text."""
+        return "skipped" if self is LaunchResult.LEFT_OUT else self.value
+
 
 @dataclass(frozen=True)
 class Check:

@@ -146,4 +146,4 @@ def _more(health: Health, problems: int, again: str) -> Step | None:
     changes = len(health.cause.changes) - 1 if health.cause is not None else 0
     counts = ((changes, "more fix"), (problems - _MOST_STATEMENTS, "more problem"), (hints, "hint"))
     parts = [count_of(count, noun) for count, noun in counts if count > 0]
-    return rest_step([*parts, "all checks and figures"], again)
+    return rest_step([*parts, "all checks", "all figures"], again)

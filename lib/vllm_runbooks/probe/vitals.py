@@ -80,10 +80,10 @@ _RANKS = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.HINT: 2}
 
 def _reason(cause: ServingFinding | None, seen: Observation, findings: Sequence[ServingFinding]) -> str:
     if cause is not None:
-        return f"{cause.title} ({cause.id}; {'; '.join(proof.message for proof in cause.proofs)})"
+        return f"{cause.title} ({cause.id})"
     passed = [check.name for check in seen.health_checks if check.result is LaunchResult.PASSED]
     hints = f"; {len(findings)} hints" if len(findings) > 1 else "; 1 hint" if findings else ""
-    return f"no problems: {', '.join(passed) or 'no checks'} passed{hints}"
+    return f"no problems found; passed checks: {', '.join(passed) or 'none'}{hints}"
 
 
 def _outcome(seen: Observation) -> Outcome:

@@ -233,7 +233,7 @@ def remove(name: str) -> None:
 def write(
     name: str, form: str, *, target: Path | None, is_applied: bool, url: str | None, token_env: str | None, is_now: bool
 ) -> None:
-    """Write the timer of a job: a systemd service and timer, a cron line, or a job for JupyterLab's scheduler.
+    """Write a job's timer for systemd, cron or JupyterLab.
 
     Nothing on this host changes without --apply. The commands that enable and disable the timer are printed.
     """
@@ -322,7 +322,7 @@ def _make(folder: Path) -> None:
 @click.option("--quiet", is_flag=True, help="Print nothing if nothing was due.")
 @given.FORMAT
 def wake(name: str | None, *, quiet: bool, form: str) -> int:
-    """Run what is due now, for one job or all, one after the other; timers call this.
+    """Run the jobs that are due, one after the other; timers call this.
 
     Exit status: 0 nothing was due, or the runs passed; 1 a run failed, was missed or interrupted, or is unknown; 2 a
     job or the history cannot be read.
@@ -359,7 +359,7 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
 @schedule.command(epilog=given.examples("schedule alerts -o vllm-runbooks.rules.yml"))
 @_OUT
 def alerts(target: Path | None) -> None:
-    """Write alert rules for Prometheus, for the jobs' metrics and those of running vLLM servers."""
+    """Write Prometheus alert rules for jobs and vLLM servers."""
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.schedule import alerts as written
 

@@ -13,7 +13,7 @@ def jobs(stored: Sequence[ScheduledJob]) -> str:
     """A line for each job."""
     width = max((len(job.name) for job in stored), default=0)
     lines = [f"{job.name:<{width}}  {job.at}  {job.zone}  {shlex.join(job.command)}" for job in stored]
-    return visible("\n".join(lines) or "no jobs; create one with `vllm-runbooks schedule add`")
+    return visible("\n".join(lines) or "No jobs. Create one with `vllm-runbooks schedule add`.")
 
 
 def job(stored: ScheduledJob, following: str) -> str:

@@ -195,7 +195,7 @@ class LaunchRunner:
             self._next_probe = now + self.limits.probe_every_s
         for check in self.ran.checks:
             if check.result is not LaunchResult.LEFT_OUT:
-                self.say(f"checked {check.name}: {check.result.value}: {check.message}")
+                self.say(f"checked {check.name}: {check.result.word}: {check.message}")
         by_log = "according to its log; its address is unknown"
         where = self.subject.target.place if self.subject.is_target_known else by_log
         self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")

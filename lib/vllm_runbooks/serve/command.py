@@ -58,7 +58,7 @@ _DAY_S = 86400
     default=_NVML,
 )
 @click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Skip this check; repeatable.")
-@given.value("--samples N", "Number of readings that must agree.", click.IntRange(2, 1000), default=5)
+@given.value("--samples N", "Number of GPU memory readings that must agree.", click.IntRange(2, 1000), default=5)
 @given.value("--every S", "Seconds between two readings.", click.FloatRange(0.05, 600), default=1.0)
 @given.value(
     "--within MIB", "Largest change in memory used over these readings.", click.FloatRange(0, 1e6), default=64.0

@@ -231,7 +231,7 @@ class _Supervisor:
 
     def _is_passed(self, check: Check) -> bool:
         self.checks.append(check)
-        self.say(f"{check.name}: {check.result.value}: {check.message}")
+        self.say(f"{check.name}: {check.result.word}: {check.message}")
         if check.name in ("lock", "memory"):
             self.waited_s += check.seconds
         return check.result is not LaunchResult.FAILED

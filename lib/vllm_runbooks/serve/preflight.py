@@ -16,6 +16,7 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.host import gpu_memory, model_cache, ports
 from vllm_runbooks.host.gpu_memory import GpuMemory, Source
 from vllm_runbooks.lint import checking
+from vllm_runbooks.lint import render as lint_render
 from vllm_runbooks.plan import checkpoints, planned, planner
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, LaunchResult
@@ -100,7 +101,7 @@ def checks(
     }
     for name in NAMES:
         if name in left_out:
-            yield Check(name, LaunchResult.LEFT_OUT, "skipped")
+            yield Check(name, LaunchResult.LEFT_OUT, "--skip")
             continue
         began = time.monotonic()
         check = made[name]()
@@ -115,12 +116,12 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
-    judged = f"checked for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"
+    release = f"vLLM {linted.vllm.version} (installed)" if subject.is_installed else lint_render.release(linted)
     if by[IssueSeverity.ERROR]:
-        return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} ({judged})")
+        return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} Checked for {release}.")
     warnings = len(by[IssueSeverity.WARNING])
     summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "no problems"
-    return Check("command", LaunchResult.PASSED, f"{summary} ({judged})")
+    return Check("command", LaunchResult.PASSED, f"{summary}; checked for {release}")
 
 
 def _model(subject: ServedLaunch) -> Check:

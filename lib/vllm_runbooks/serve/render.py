@@ -33,16 +33,16 @@ def summary_of(launch: Guarded) -> Summary:
     """Summary of a launch that has ended: result, cause, changes between attempts, and its log."""
     steps = [
         *(
-            Step("Tried", f"{change.title}, because of {change.reason}; costs {change.cost}")
+            Step("Tried", f"{change.title}, because of {change.reason}. Cost: {change.cost}")
             for change in _changes(launch)
         ),
         *(Step("Note", note) for note in launch.notes),
         *(
-            [Step("Note", f"waited for GPU memory: {launch.waited_s:.1f} s")]
+            [Step("Note", f"Waited {launch.waited_s:.1f} s for stable GPU memory.")]
             if launch.waited_s >= _LEAST_WAIT_S
             else []
         ),
-        *([Step("Log", f"log and report: {launch.folder}")] if launch.attempts and launch.folder else []),
+        *([Step("Log", f"Log and report: {launch.folder}")] if launch.attempts and launch.folder else []),
     ]
     last = launch.last
     if last is None:
@@ -51,7 +51,7 @@ def summary_of(launch: Guarded) -> Summary:
             statement = Statement("✗", failed.message, Tone.BAD, id=failed.name)
             return Summary("NOT STARTED", Tone.BAD, ("a check failed",), statements=(statement,), steps=tuple(steps))
         passed = [check.name for check in launch.checks if check.result is LaunchResult.PASSED]
-        checks = f"{', '.join(passed)} passed" if passed else "no checks"
+        checks = f"passed checks: {', '.join(passed) or 'none'}"
         return Summary("OK", Tone.GOOD, (checks, "nothing was launched"), steps=tuple(steps))
     number = [f"try {last.number} of {len(launch.attempts)}"] if len(launch.attempts) > 1 else []
     about = (*number, *_came_to(last).split("; "))
@@ -96,7 +96,7 @@ def shown(launch: Guarded | None) -> RenderedView:
     """A launch for a notebook; None if there was none."""
     if launch is None:
         return RenderedView.nothing(f"{_NOTHING}; the runbook uses recorded data.")
-    rows = [(check.name, check.result.value, check.message) for check in launch.checks]
+    rows = [(check.name, check.result.word, check.message) for check in launch.checks]
     tried = [line for attempt in launch.attempts for line in _lines(attempt)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
     html = [html_table(["check", "result", "details"], cells(rows))]

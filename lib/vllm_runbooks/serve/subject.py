@@ -91,8 +91,8 @@ class ServedLaunch:
         starts = [launch for launch in self.page.starts if not launch.keywords and launch.entry in options.SERVERS]
         if len(starts) != 1:
             self._check_program()
-            what = "no vLLM server launch found" if not starts else f"starts {len(starts)} servers"
-            raise InputError(f"{self.shown}: {what}; use the command that starts it, as in -- vllm serve MODEL")
+            what = "no vLLM server launch found" if not starts else f"launches {len(starts)} servers"
+            raise InputError(f"{self.shown}: {what}; use the command of one server, as in -- vllm serve MODEL")
         return starts[0]
 
     def _check_program(self) -> None:

@@ -36,7 +36,9 @@ def catalog() -> None:
 @_folder_option("A complete catalog folder of your own (default: the packaged one).")
 @terminal.waiting("checking the catalog")
 def check(files: tuple[Path, ...], folder: Path | None) -> int:
-    """Check FILEs, or the whole catalog, and report each problem with file, line and field.
+    """Check FILEs, or the whole catalog.
+
+    Each problem is reported with file, line and field.
 
     Exit status: 1 if the catalog has problems, 2 if a single FILE is broken.
     """
@@ -71,7 +73,10 @@ def check(files: tuple[Path, ...], folder: Path | None) -> int:
 @click.argument("symptom", type=complete.SYMPTOM)
 @_folder_option("Folder for the new file; created if missing.", default=Path("symptoms"), show_default=True)
 def new(symptom: str, folder: Path) -> int:
-    """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
+    """Write a scaffold for a new symptom.
+
+    SYMPTOM is its id: `<group>.<word>` or finer.
+    """
     from vllm_runbooks.catalog.authored import tables
 
     if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
@@ -168,7 +173,7 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 @terminal.waiting("making the JSON Schemas")
 def schemas(folder: Path | None, *, only_check: bool) -> int:
-    """Write the JSON Schemas of the catalog files and of the JSON output."""
+    """Write the JSON Schemas of catalog files and JSON output."""
     from vllm_runbooks.authoring import json_schemas
 
     root = folder or folders.catalog_dir() / "schema"

@@ -81,7 +81,7 @@ def add(
     time_limit: float,
     unworded: bool,
 ) -> int:
-    """Generate the data of release VERSION from its package and add it to the catalog."""
+    """Add release VERSION to the catalog, with data from its package."""
     from vllm_runbooks.authoring import releases as generator
 
     added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
@@ -108,7 +108,7 @@ def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
 )
 @click.argument("name", type=click.UNPROCESSED)
 def history(name: str) -> int:
-    """Show when option or environment variable NAME was added, changed and removed.
+    """Show when an option or variable was added, changed or removed.
 
     NAME is an option, such as --swap-space, swap_space or -tp, or a variable, such as VLLM_USE_V1.
     """

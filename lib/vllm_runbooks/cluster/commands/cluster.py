@@ -86,7 +86,7 @@ cluster.add_command(files)
 @given.EXPLAIN
 @given.FORMAT
 def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: bool, form: str, **asked: Any) -> int:
-    """Report what differs between nodes, what would make a launch fail, and each node's environment.
+    """Compare nodes, and report what would make a launch on them fail.
 
     SNAPSHOT is a recorded cluster, the snapshot of a node or host, a folder of them, a recorded case, or - for standard
     input. With --ray or --hosts the nodes are queried directly: every connection is tested in both

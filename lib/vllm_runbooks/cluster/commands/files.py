@@ -78,8 +78,9 @@ def files(
     form: str,
     **layout: Any,
 ) -> int:
-    """Write the files that launch a model on several nodes: scripts, containers, compose and units for each node.
+    """Write the files that launch a model on several nodes.
 
+    Each node gets scripts, container commands, compose files and systemd units.
     MODEL is planned for the nodes' GPUs; without --tp, --pp or --dp the best layout is used. Pipeline stages get layers
     in proportion to the memory of unequal GPUs. Each node gets its own VLLM_HOST_IP and interface. Problems of a launch
     on these nodes are reported. Nothing is launched.
@@ -153,7 +154,7 @@ def _summary(written: StartFiles, met: Sequence[RuleFinding], out: Path) -> Summ
         (written.model, f"vLLM {written.vllm.version}", *sizes, files),
         "" if written.fits else "Whether it fits is uncertain.",
         finding_views.finding_statements(problems),
-        steps=(*steps, Step("Steps", f"all steps: {out / 'steps.txt'}")),
+        steps=(*steps, Step("Next", f"Follow all steps in {out / 'steps.txt'}.")),
     )
 
 

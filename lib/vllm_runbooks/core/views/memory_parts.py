@@ -13,7 +13,7 @@ PARTS = {
     "weights": ("weights", "#2f6099", "", LIGHT_INK),
     "activation": ("activation peak", "#e8b04a", "/", _DARK_INK),
     "encoder": ("encoder profile", "#7d55bd", "\\", LIGHT_INK),
-    "non_torch": ("outside PyTorch", "#b5bcc4", "x", _DARK_INK),
+    "non_torch": ("non-torch memory", "#b5bcc4", "x", _DARK_INK),
     "communication": ("communication", "#56616d", "|", LIGHT_INK),
     "cuda_graphs": ("CUDA graphs", "#c46a98", "-", _DARK_INK),
     "kv_cache": ("KV cache", "#6fc4b6", "", _DARK_INK),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from vllm_runbooks.core.records import Level, MemoryUse
@@ -30,7 +30,7 @@ DOTS = {Level.CONFIRMED: "●●●", Level.PROBABLE: "●●○", Level.POSSIBL
 _PASSED, _REJECTED, _OPEN = "✓", "✗", "\u2013"
 MARKS = {"passed": _PASSED, "rejected": _REJECTED}
 """Signs of a validation; any other state is a dash: not validated."""
-_MARK_TONES = {_PASSED: Tone.GOOD, _REJECTED: Tone.BAD, _OPEN: Tone.FAINT}
+_MARK_TONES = {_PASSED: Tone.GOOD, _REJECTED: Tone.BAD}
 WIDEST = 100
 """Columns of the widest line of a summary."""
 _STATE = 9
@@ -79,6 +79,8 @@ class SuggestedFix:
     """Whether the change is text of a command, not a sentence."""
     command: str = ""
     """The whole changed command; empty if it is not to be shown."""
+    unchecked: str = "not checked by {names}"
+    """Template for the validations that did not run."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
         blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
-    for name, text in (("So", statement.effect), ("Do", statement.action)):
+    for name, text in (("So", statement.effect), ("Fix", statement.action)):
         if text:
             blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))
     return blocks
@@ -194,13 +196,16 @@ def _fix_view(fix: SuggestedFix, name: str) -> list[TextBlock]:
     lead = styled(name, Tone.HEADING)
     if not fix.change and not fix.checks:
         return [Line(styled(name.rstrip(), Tone.HEADING))]
-    marks = listed([styled(f"{check} {sign}", _MARK_TONES[sign]) for check, sign in fix.checks], "  ")
+    signs = [styled(f"{check} {sign}", _MARK_TONES[sign]) for check, sign in fix.checks if sign != _OPEN]
+    if (names := ", ".join(check for check, sign in fix.checks if sign == _OPEN)) and not fix.note:
+        signs.append(styled(fix.unchecked.format(names=names), Tone.FAINT))
+    marks = listed(signs, "  ")
     if not fix.change:
         return [Line(lead + ("" if name.endswith("  ") else "  ") + marks)]
     # A command keeps its blanks: it only breaks between options.
     change = styled(fix.change, Tone.COMMAND if fix.is_command else None)
     blocks: list[TextBlock] = [_Words(change, _INDENT, lead) if fix.is_command else _Paragraph(change, _INDENT, lead)]
-    if fix.cost or fix.checks:
+    if fix.cost or signs:
         blocks.append(_Sides(styled(fix.cost), marks, _INDENT))
     if fix.note:
         blocks.append(_Paragraph(styled(fix.note, Tone.FAINT), _INDENT))
@@ -375,13 +380,14 @@ def first_clauses(text: str, most: int) -> str:
     return line.rstrip(" ;；")
 
 
-def rest_step(parts: Sequence[str], again: str, between: str = ", ") -> Step | None:
+def rest_step(parts: Sequence[str], again: str, say: Callable[[str], str] = str) -> Step | None:
     """Reference to the parts that a summary omits, by the command that shows them.
 
     None without one.
     """
-    text = between.join(parts)
-    return Step("", text[:1].upper() + text[1:], again) if again else None
+    *parts, last = parts
+    text = say(" and ").join(part for part in (say(", ").join(parts), last) if part)
+    return Step("", say("For {parts}").format(parts=text), again) if again else None
 
 
 def concurrency_text(count: float) -> str:
@@ -394,7 +400,7 @@ def sentence_of(text: str, *, names: Sequence[str] = (), end: str = ".") -> str:
     first = re.match(r"[a-z]{1,30}(?=[ ,:])", text)
     if first is not None and first[0] not in names:
         text = text[:1].upper() + text[1:]
-    return text + end if text and not text.endswith((".", "…", "。", ":", end or ".")) else text
+    return text + end if text and not text.endswith((".", "…", "。", ":", "?", end or ".")) else text
 
 
 @dataclass(frozen=True, slots=True)

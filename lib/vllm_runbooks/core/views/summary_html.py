@@ -142,7 +142,7 @@ def _statement(statement: Statement, say: Callable[[str], str]) -> str:
     elif statement.place:
         parts.append(tag("div", escape(statement.place), _FAINT))
     rows = "".join(
-        _row(say(name), prose(text)) for name, text in (("So", statement.effect), ("Do", statement.action)) if text
+        _row(say(name), prose(text)) for name, text in (("So", statement.effect), ("Fix", statement.action)) if text
     )
     if rows:
         parts.append(tag("table", tag("tbody", rows), "border-collapse:collapse"))

@@ -182,7 +182,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
     ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
-        sections.append(("Look for", answer_words.looked_for(finding.look_in, say)))
+        sections.append(("Where to look", answer_words.looked_for(finding.look_in, say)))
     sections += [("How to verify", finding.confirm), ("Ruled out if", finding.refute)]
     for name, body in sections:
         if body:
@@ -195,9 +195,9 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
 
 def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
     kinds = (
-        ("fits", Tone.GOOD, conditions.matched),
-        ("contradicts it", Tone.WARN, conditions.mismatched),
-        ("not in this log", Tone.FAINT, conditions.unknown),
+        ("met", Tone.GOOD, conditions.matched),
+        ("not met", Tone.WARN, conditions.mismatched),
+        ("unknown from this log", Tone.FAINT, conditions.unknown),
     )
     return [styled(say(kind), tone) + f"{say(': ')}{says}" for kind, tone, group in kinds for says in group]
 
@@ -221,7 +221,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[TextBlock]:
         blocks.append(SentenceLines(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
         if remedy.edits:
             blocks.append(Line("       " + styled(option_text(remedy.edits, say), Tone.COMMAND)))
-        blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
+        blocks.append(Prose(styled(say("Cost: "), Tone.COST) + remedy.cost, "     "))
         if remedy.command is not None:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
@@ -290,7 +290,7 @@ def cause(answer: Answer) -> RenderedView:
     why = tag("p", prose(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in and answer.first_error is None:
-        look = tag("p", f"<b>{say('Look for')}</b> {prose(answer_words.looked_for(finding.look_in, say))}")
+        look = tag("p", f"<b>{say('Where to look')}</b> {prose(answer_words.looked_for(finding.look_in, say))}")
     plain_text = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
     return _in_its_language(answer, plain_text, head + name + quotes + why + look)
 
@@ -315,8 +315,8 @@ def explanation(answer: Answer) -> RenderedView:
     look = ""
     if finding.look_in and answer.first_error is None:
         where = answer_words.looked_for(finding.look_in, say)
-        look = tag("p", f"<b>{say('Look for')}</b> {prose(where)}")
-        lines.append(f"{say('Look for')} {where}")
+        look = tag("p", f"<b>{say('Where to look')}</b> {prose(where)}")
+        lines.append(f"{say('Where to look')} {where}")
     html = why + "".join(quoted(place, text) for place, text in quotes) + look
     return _in_its_language(answer, "\n".join(lines), html)
 
@@ -330,9 +330,9 @@ def checks(answer: Answer) -> RenderedView:
             text = say.joined("Nothing to verify: unknown root cause.", answer_words.lead(answer))
         return _nothing(answer, text)
     marks = (
-        ("✓", "fits", finding.conditions.matched),
-        ("✗", "contradicts it", finding.conditions.mismatched),
-        ("?", "not in this log", finding.conditions.unknown),
+        ("✓", "met", finding.conditions.matched),
+        ("✗", "not met", finding.conditions.mismatched),
+        ("?", "unknown from this log", finding.conditions.unknown),
     )
     rows = [[escape(f"{sign} {say(mark)}"), prose(says)] for sign, mark, group in marks for says in group]
     named = ((say("verify by"), finding.confirm), (say("ruled out if"), finding.refute))
@@ -380,7 +380,7 @@ def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
     changes = command_html(option_text(remedy.edits, say)) if remedy.edits else ""
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
-        + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
+        + tag("div", f"{say('Cost: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
         + changes
         + (folded(say("The whole command"), command_html(remedy.command)) if remedy.command else "")
     )

@@ -11,12 +11,12 @@ FACT_NAMES = {
     "activation_gib": "activation peak", "non_torch_gib": "non-torch memory", "cuda_graph_gib": "CUDA graphs",
     "cuda_graph_estimated_gib": "CUDA graphs (estimate)", "kv_cache_gib": "KV cache",
     "kv_cache_tokens": "KV cache size", "kv_cache_blocks": "KV cache blocks",
-    "max_concurrency": "concurrency", "gpu_total_gib": "GPU memory",
-    "gpu_memory_utilization": "GPU memory utilization", "max_model_len": "context",
-    "tensor_parallel_size": "tensor parallel",
-    "pipeline_parallel_size": "pipeline parallel", "data_parallel_size": "data parallel",
-    "executor_backend": "executor", "load_seconds": "load", "startup_seconds": "startup time",
-    "generation_tokens_per_s_max": "peak generation",
+    "max_concurrency": "max concurrency", "gpu_total_gib": "GPU memory",
+    "gpu_memory_utilization": "gpu_memory_utilization", "max_model_len": "max_model_len",
+    "tensor_parallel_size": "tensor parallel size",
+    "pipeline_parallel_size": "pipeline parallel size", "data_parallel_size": "data parallel size",
+    "executor_backend": "executor backend", "load_seconds": "model loading", "startup_seconds": "startup time",
+    "generation_tokens_per_s_max": "peak generation throughput",
 }  # fmt: skip
 _UNITS = {
     "max_concurrency": "x",

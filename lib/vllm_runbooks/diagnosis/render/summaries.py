@@ -82,12 +82,15 @@ def summarize(
         return replace(summary, statements=(_statement(internal, answer, "?", internal.title, say),), steps=steps)
     if cause is None:
         look = say("Diagnose the complete output of the server, from its first line to its last.")
-        look = answer_words.no_cause(answer) if answer.starts else look
+        if answer.outcome is Outcome.UNKNOWN and answer.starts:
+            look = say("Diagnose the complete log of all processes.")
+        elif answer.starts:
+            look = answer_words.no_cause(answer)
         steps = (Step(say("Next"), look), *summary.steps, *_share(pack if answer.starts else "", say))
         return replace(summary, statements=(_unknown(answer, start, say),), fix=None, steps=steps)
     if cause.look_in is not None and answer.first_error is None:
         what = say("The cause is not in this log. Closest match: {title}", title=cause.title)
-        look = say("In {where}, look for {what}.", what=cause.look_in.what, where=cause.look_in.where)
+        look = answer_words.looked_for(cause.look_in, say)
         steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(pack, say))
         fix = summary.fix if answer.remedies else None
         return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)
@@ -215,7 +218,7 @@ def _unknown(answer: Answer, start: int | None, say: Wording) -> Statement:
     place = say("line {number}", number=last.last_line)
     if answer.outcome is Outcome.UNKNOWN:
         phase = say(PHASE_NAMES.get(last.phase or "", "begun"))
-        ends = "The log ends before the server is ready or has failed ({phase}, {place})."
+        ends = "The log ends before the server is ready or has failed (last phase: {phase}, {place})."
         return Statement("?", say(ends, phase=phase, place=place), Tone.WARN)
     return Statement("?", say("The cause is not in this log."), Tone.WARN)
 
@@ -291,13 +294,14 @@ def remedy_fix(
     if not remedy.edits:
         return SuggestedFix(say("{title}.", title=sentence_of(remedy.title).rstrip(".")), cost, is_command=False)
     checks = remedy.checks
-    marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM", checks.parser)))
+    marks = check_marks((("lint", checks.lint), ("plan", checks.plan), ("vLLM's parser", checks.parser)))
     note = ""
     if remedy.command is None and not has_command and checks.lint != "passed" and missing:
         options = say(" and ").join(part for part in (", ".join(missing[:-1]), missing[-1]) if part)
         note = say("To check the fix and print the full command, add {options}.", options=options)
     command = remedy.command if has_command and remedy.command is not None else ""
-    return SuggestedFix(option_text(remedy.edits, say), cost, marks, note, command=command)
+    unchecked = say("not checked by {names}")
+    return SuggestedFix(option_text(remedy.edits, say), cost, marks, note, command=command, unchecked=unchecked)
 
 
 def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:
@@ -318,7 +322,7 @@ def _memory_text(use: MemoryUse, say: Wording) -> str:
     cache = say("{gib} GiB for the KV cache", gib=f"{use.kv_cache_gib:.2f}")
     if use.request_gib is None:
         return cache
-    return say("{cache}, {gib} per request", cache=cache, gib=f"{use.request_gib:.2f}")
+    return say("{cache}, {gib} GiB per request", cache=cache, gib=f"{use.request_gib:.2f}")
 
 
 def _more(answer: Answer, again: str, say: Wording) -> Step | None:
@@ -326,12 +330,12 @@ def _more(answer: Answer, again: str, say: Wording) -> Step | None:
     others = max(0, len(answer.remedies) - 1)
     findings = len(answer.findings) - (answer.root_cause in answer.findings)
     parts = []
-    if others:
-        parts.append(say("1 more fix") if others == 1 else say("{count} more fixes", count=others))
     if answer.root_cause is not None and not answer.outcome.is_healthy:
-        parts += [say("why"), say("how to verify")]
+        parts += [say("the explanation"), say("how to verify it")]
+        if others:
+            parts.append(say("1 more fix") if others == 1 else say("{count} more fixes", count=others))
         if findings:
             parts.append(say("1 more finding") if findings == 1 else say("{count} more findings", count=findings))
     if not parts:
-        parts = [say("All figures and findings")]
-    return rest_step(parts, again, say(", "))
+        parts = [say("all figures and findings")]
+    return rest_step(parts, again, say.__call__)

@@ -11,7 +11,7 @@ from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, printed_g
 
 _MEANINGS = {
     "slots": "slots of one layer group, not tokens of full-length requests: not comparable across models or releases",
-    "full-length": "in full-length requests: concurrency x context",
+    "full-length": "max concurrency x max_model_len",
 }
 
 
@@ -37,7 +37,11 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
         ),
         "wrapper": ("notice that another process ended", "notices that other processes ended"),
     }
-    *parts, last = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
+    return _listed([f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items()], say)
+
+
+def _listed(items: Sequence[str], say: Wording) -> str:
+    *parts, last = items
     return say("{first} and {second}", first=say(", ").join(parts), second=last) if parts else last
 
 
@@ -81,15 +85,21 @@ def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:
 
 def looked_for(look_in: LookIn, say: Wording) -> str:
     """Text to look for if the cause is in another log."""
-    return say("{what} in {where}", what=look_in.what, where=look_in.where)
+    return say("Check {where} for {what}.", what=look_in.what, where=look_in.where)
 
 
 def quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[str, str]]:
     """Location and text of the evidence; repeated texts once."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, list[Quote]] = {}
     for quote in finding.evidence:
-        places.setdefault(quote.text, []).append(place_of(quote, files, say))
-    return [(say(" and ").join(places_of_text), text) for text, places_of_text in places.items()]
+        places.setdefault(quote.text, []).append(quote)
+    return [(_places_of(same, files, say), text) for text, same in places.items()]
+
+
+def _places_of(same: Sequence[Quote], files: Sequence[str], say: Wording) -> str:
+    if len(files) > 1 or len(same) == 1:
+        return say(" and ").join(place_of(quote, files, say) for quote in same)
+    return say("lines {numbers}", numbers=say(" and ").join(str(quote.line) for quote in same))
 
 
 def verdicts(remedies: Sequence[Remedy], say: Wording) -> list[str]:
@@ -99,17 +109,23 @@ def verdicts(remedies: Sequence[Remedy], say: Wording) -> list[str]:
         by_checks.setdefault(remedy.checks, []).append(str(number))
     if len(by_checks) == 1:
         return [judged_by(remedies[0].checks, say)]
-    return [f"{', '.join(numbers)}: {judged_by(checks, say)}" for checks, numbers in by_checks.items()]
+    names = {True: "Fix {numbers}", False: "Fixes {numbers}"}
+    return [
+        f"{say(names[len(numbers) == 1], numbers=', '.join(numbers))}{say(': ')}{judged_by(checks, say)}"
+        for checks, numbers in by_checks.items()
+    ]
 
 
 def judged_by(checks: Checks, say: Wording) -> str:
     """Checks that a remedy passed, and checks that could not run, with the reason."""
-    judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
-    passed = say(", ").join(say(name) for name, state in judges if state == "passed")
+    if checks.lint == checks.plan != "passed":
+        return say("Not checked ({why}).", why=say(checks.lint.removeprefix("unknown: ")))
+    judges = (("lint", checks.lint), ("plan", checks.plan), ("vLLM's parser", checks.parser))
+    passed = [say(name) for name, state in judges if state == "passed"]
     whys = [(name, state.removeprefix("unknown: ")) for name, state in judges if state != "passed"]
-    unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
-    sentences = [say("Validated: {who}.", who=passed)] if passed else []
-    return joined([*sentences, *([say("Not validated: {who}.", who=unknown)] if unknown else [])])
+    unknown = [say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys]
+    sentences = [say("Passed {who}.", who=_listed(passed, say))] if passed else []
+    return joined([*sentences, *([say("Not checked by {who}.", who=_listed(unknown, say))] if unknown else [])])
 
 
 def fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:
@@ -120,7 +136,7 @@ def fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:
         if text is None:
             continue
         if name == "max_concurrency" and facts.max_concurrency_tokens:
-            text += say(" of {count} tokens each", count=f"{facts.max_concurrency_tokens:,}")
+            text += say(" for {count} tokens per request", count=f"{facts.max_concurrency_tokens:,}")
         if name == "kv_cache_tokens" and facts.kv_cache_tokens_meaning:
             text += f" ({say(_MEANINGS[facts.kv_cache_tokens_meaning])})"
         rows.append((say(label), text))

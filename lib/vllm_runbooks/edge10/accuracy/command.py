@@ -39,7 +39,7 @@ _RESULTS = click.Path(path_type=Path)
 @given.EXPLAIN
 @given.FORMAT
 def compare(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:
-    """Report whether the quantized model is less accurate than the float model, and whether that may be chance.
+    """Test whether quantization made the model less accurate.
 
     ORIGINAL (float) and QUANTISED are each a report of EvalScope, its work folder, the table that it prints, or results
     of VLMEvalKit. If both have the individual answers, they are compared question by question.

@@ -292,9 +292,9 @@ def _assess(
         cause = "questions that only one model answered" if comparison.missing else "the rounding of the scores"
         return Accuracy.UNKNOWN, f"inconclusive: {cause} may hide a loss", is_real, None
     needed = _needed_questions(comparison, gain, limit, confidence)
-    more = f"; needs about {needed:,} questions" if needed is not None else ""
+    more = f", about {needed:,} needed" if needed is not None else ""
     start = "a real loss, but inconclusive whether it exceeds the threshold" if is_real else "inconclusive"
-    return Accuracy.UNKNOWN, f"{start} with {_questions(comparison.questions)}{more}", is_real, needed
+    return Accuracy.UNKNOWN, f"{start}: {_questions(comparison.questions)}{more}", is_real, needed
 
 
 def _questions(number: int | None) -> str:

@@ -45,7 +45,7 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
 @given.EXPLAIN
 @given.FORMAT
 def check(*, name: str, float_name: str | None, explain: bool, form: str, **expected: Any) -> int:
-    """Check the output of a step: a quantized checkpoint or a compiled model.
+    """Check a quantized checkpoint or a compiled model.
 
     For a FOLDER, file contents are checked; for a LISTING (output of `tree` or `ls -lR`), only names and sizes.
 

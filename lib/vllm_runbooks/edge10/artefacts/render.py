@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.views.elements import beyond, cut
 from vllm_runbooks.core.views.styled import BLANK, SentenceLines, TextBlock, Tone, bulleted, headed, parted, styled
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.findings_render import blocks, path
 
@@ -25,7 +26,7 @@ def view(checked: CheckedFolder) -> list[TextBlock]:
     """Render the verdict and the findings."""
     word, why, tone = STANDINGS[checked.ok]
     sections: list[list[TextBlock]] = [
-        [SentenceLines(styled(word, tone) + f": {why}"), *map(SentenceLines, about(checked))]
+        [SentenceLines(styled(word.upper(), tone) + f"  {sentence_of(why)}"), *map(SentenceLines, about(checked))]
     ]
 
     def add(name: str, items: Sequence[object], rows: Sequence[TextBlock]) -> None:

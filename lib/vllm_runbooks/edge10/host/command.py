@@ -34,8 +34,9 @@ def preflight(
     *, step: str, python: str | None, snapshot: str | None, out: Path | None, version: str | None, explain: bool,
     form: str, **named: str | None,
 ) -> int:  # fmt: skip
-    """Check whether this host can run a step: driver, docker, its settings, image, folder.
+    """Check whether this host can run a step.
 
+    It checks the driver, Docker and its settings, the image and the folder.
     Each Docker query has a timeout of 5 seconds. Nothing is downloaded, started, changed or logged in to.
     Facts that cannot be read are reported as unknown, never as passed.
 

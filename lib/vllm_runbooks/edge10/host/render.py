@@ -22,6 +22,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost
 
@@ -65,15 +66,15 @@ def host_snapshot(checked: EdgeHost) -> str:
 
 def _headline(checked: CheckedHost) -> Headline:
     word, why, _, _ = _VERDICTS[checked.ok]
-    return Headline(word, f"before the step {checked.request.step}, {why}")
+    return Headline(word, f"{checked.request.step}: {why}")
 
 
 def host(checked: CheckedHost) -> list[TextBlock]:
     """A checked host for a terminal."""
     headline, tone = _headline(checked), _VERDICTS[checked.ok][3]
-    lead: list[TextBlock] = [SentenceLines(styled(headline.verdict, tone) + f": {headline.why}")]
+    lead: list[TextBlock] = [SentenceLines(styled(headline.verdict.upper(), tone) + f"  {sentence_of(headline.why)}")]
     if checked.constructed:
-        text = f"synthetic example, not read on a host: {visible(checked.source or 'from no source')}"
+        text = f"Synthetic example: {visible(checked.source or 'from no source')}"
         lead.append(SentenceLines(cut(text, 400)))
     sections: tuple[tuple[str, list[TextBlock]], ...] = (
         ("HOST", list(map(bulleted, _facts(checked)))),
@@ -131,7 +132,7 @@ def _docker(docker: DockerFacts | None) -> str:
         return f"docker: {_UNKNOWN}"
     parts = [docker.state.value]
     if docker.client or docker.server:
-        parts.append(f"program {docker.client or _UNKNOWN}, service {docker.server or _UNKNOWN}")
+        parts.append(f"client {docker.client or _UNKNOWN}, server {docker.server or _UNKNOWN}")
     if docker.state is DockerState.ANSWERS:
         parts.append(f"runtimes {', '.join(docker.runtimes or ()) or _UNKNOWN}")
         parts.append(f"{_gib(docker.root_free_gib)} free for images at {docker.root_folder or _UNKNOWN}")

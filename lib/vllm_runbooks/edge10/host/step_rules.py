@@ -170,7 +170,9 @@ def _driver_missing(context: EdgeRuleContext) -> _Observations:
     inventory = context.host.inventory
     if context.knows_gpus and inventory.driver is None and not inventory.gpus:
         reason = inventory.no_gpus_reason or "unknown reason"
-        yield HostObservation(f"no NVIDIA driver ({reason})", _gpu_severity(context))
+        yield HostObservation(
+            reason if "no NVIDIA driver" in reason else f"no NVIDIA driver ({reason})", _gpu_severity(context)
+        )
 
 
 def _gpu_missing(context: EdgeRuleContext) -> _Observations:

@@ -24,7 +24,7 @@ from vllm_runbooks.core.console import given, output, terminal
 @given.EXPLAIN
 @given.FORMAT
 def make(*, job: str | None, out: Path | None, replace: bool, example: bool, explain: bool, form: str) -> int:
-    """Write the files that take a model to the chip: scripts, commands, settings, and the order of the steps.
+    """Write the scripts and settings that deploy a model to the chip.
 
     JOB is a small YAML file; the toolchain's facts supply the rest. The files are checked as
     `edge10 lint` checks yours. Nothing is run.

@@ -33,7 +33,7 @@ _INSTEAD = "use a script, settings or a page of a step, a folder of them, or - f
 @given.FORMAT
 @catalog_options.LANG
 def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:
-    """Check scripts that quantize, convert, serve, evaluate and compile, before they cost hours.
+    """Check scripts that quantize, convert, serve, evaluate or compile.
 
     FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input. Files
     given together, or in one FOLDER, are checked together. Nothing is executed.
@@ -73,7 +73,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
             output.write_script(view.merged(checked).fixed or "")
         again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
         ((path, rest),), linted = view.shown(again, redact.redact_name).items(), next(iter(checked.values()))
-        name = f"{path} (corrected)" if out is None else redact.redact_name(str(out))
+        name = f"{path} (fixed)" if out is None else redact.redact_name(str(out))
         fixed = render_issues.fixed_line(linted.issues, rest.issues, linted.lang)
         terminal.remark([*render_issues.left_view(rest, name), fixed])
     if form == "json":

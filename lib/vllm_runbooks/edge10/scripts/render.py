@@ -66,7 +66,7 @@ def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
     )
     verdict = issues.issue_total(whole.issues, whole.lang) if whole.issues else nothing
     by = say(
-        "{toolchain}; servers and evaluations by vLLM {version}",
+        "{toolchain}; servers and evaluations for vLLM {version}",
         toolchain=whole.toolchain,
         version=whole.vllm.version,
     )

@@ -68,9 +68,12 @@ def _summary(items: Sequence[Leftover], kept: Sequence[Leftover]) -> Summary:
     gone = [f"{item.kind} {item.name}" for item in items if item not in kept]
     removed = [f"removed: {', '.join(gone)}"] if gone else []
     if not kept:
-        about = ("no leftovers of earlier vLLM launches of this user on this host", *removed)
+        about = ("No leftovers of this user's earlier vLLM launches on this host", *removed)
         return Summary("OK", Tone.GOOD, about)
-    kinds = [f"{count_of(number, kind)}" for kind, number in Counter(item.kind for item in kept).items()]
+    kinds = [
+        count_of(number, kind.replace("segment", "shared memory segment"))
+        for kind, number in Counter(item.kind for item in kept).items()
+    ]
     proven = [item for item in kept if item.is_proven]
     rows = [
         (item.name, item.kind, f"{item.size_bytes / 2**20:.1f}", _proof(item))

@@ -55,8 +55,8 @@ class _Outcome(NamedTuple):
 
 
 _OUTCOMES = {
-    True: _Outcome(Headline("ok", "No problem prevents a launch over these nodes"), GREEN, Tone.GOOD),
-    False: _Outcome(Headline("not ok", "A launch over these nodes would fail or be slow"), RED, Tone.BAD),
+    True: _Outcome(Headline("ok", "No problem prevents a launch on these nodes"), GREEN, Tone.GOOD),
+    False: _Outcome(Headline("not ok", "A launch on these nodes would fail or be slow"), RED, Tone.BAD),
     None: _Outcome(
         Headline("unknown", "No problem found, but not everything was measured"),
         AMBER,
@@ -78,11 +78,11 @@ def view(cluster: CheckedCluster) -> list[TextBlock]:
     """The nodes, for a terminal."""
     head, tone = _head(cluster), _OUTCOMES[cluster.ok].tone
     parts: list[list[TextBlock]] = [
-        [SentenceLines(styled(head.verdict, tone) + f": {head.why}"), *map(SentenceLines, _summary(cluster))]
+        [SentenceLines(styled(head.verdict.upper(), tone) + f"  {head.why}."), *map(SentenceLines, _summary(cluster))]
     ]
     rows = matrix(cluster)
     if rows:
-        table = faint_table(["from, to", *_columns(cluster)], rows)
+        table = faint_table(["from / to", *_columns(cluster)], rows)
         parts.append(headed("CONNECTIVITY", [table, SentenceLines(styled(_ports(cluster), Tone.FAINT), "")]))
     if cluster.findings:
         parts.append(headed("FINDINGS", finding_blocks(cluster.findings)))
@@ -132,12 +132,12 @@ def _summary(cluster: Cluster) -> Iterator[str]:
     answers = f"{count}{_ASKED.get(cluster.method or '', '')}: {names}" if names else "no node answers"
     yield cut(f"{answers}{f'; {len(cluster.unread)} could not be queried' if cluster.unread else ''}", 400)
     if cluster.constructed:
-        yield cut(f"synthetic example, not read on hosts: {cluster.source or 'from no source'}", 400)
+        yield cut(f"Synthetic example: {cluster.source or 'from no source'}", 400)
     done = [run for run in cluster.collectives or () if all(rank.state is RankState.DONE for rank in run.ranks)]
     if done:
         took = [f"{BACKENDS.get(run.backend, run.backend)} {_slowest(run)}" for run in done]
         over = _count(len(done[0].ranks), "rank")
-        yield f"an all-reduce of {done[0].size_mib:g} MiB ran over {over}: {', '.join(took)}"
+        yield f"All-reduce of {done[0].size_mib:g} MiB over {over}: {', '.join(took)}"
     if cluster.nodes and all(node.model is None for node in cluster.nodes):
         yield "no model was compared: --model names one"
 
@@ -217,7 +217,7 @@ def _ports(cluster: CheckedCluster) -> str:
 
 # ---- differences and their meaning
 
-_DIFFERENCES = ("fact", "values, with their nodes", "relevant")
+_DIFFERENCES = ("fact", "values by node", "relevant")
 
 
 def _row(difference: Difference) -> tuple[Words, ...]:
@@ -372,7 +372,7 @@ def reach(checked: CheckedCluster | str) -> RenderedView:
     rows = matrix(checked)
     if not rows:
         return RenderedView.nothing(_NO_WAYS)
-    head = ["from, to", *_columns(checked)]
+    head = ["from / to", *_columns(checked)]
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
     speeds = _speeds(checked)
     return RenderedView(

@@ -101,4 +101,4 @@ def _steps(cluster: CheckedCluster, names: Sequence[str]) -> Iterator[Step]:
         yield Step("Next", "Write the launch files", f"vllm-runbooks cluster files MODEL {nodes} --out start")
     elif cluster.ok:
         option = "--ray ADDRESS" if cluster.method == "ray" else "--hosts FILE"
-        yield Step("Next", "Launch over these nodes", f"vllm-runbooks serve {option} MODEL")
+        yield Step("Next", "Launch on these nodes", f"vllm-runbooks serve {option} MODEL")

@@ -189,10 +189,10 @@ class ReachabilityMatrix:
         other = "one other node reaches" if count == 1 else f"{count} other nodes reach"
         slow = [attempt.latency_ms for attempts in opened for attempt in attempts if attempt.latency_ms is not None]
         rates = [rate for attempts in opened for attempt in attempts if (rate := attempt.bandwidth_mbit_s) is not None]
-        speeds = [f"at most {max(slow):.3g} ms"] if slow else []
-        speeds += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
+        speeds = [f"latency at most {max(slow):.3g} ms"] if slow else []
+        speeds += [f"bandwidth at least {min(rates):,.0f} Mbit/s"] if rates else []
         return NodeRoute(
-            interface, address, f"{other} it at {address} on {interface}{': ' * bool(speeds)}{', '.join(speeds)}"
+            interface, address, f"{other} it at {address} on {interface}{', ' * bool(speeds)}{', '.join(speeds)}"
         )
 
     def blocks(self) -> Iterator[BlockedPorts]:

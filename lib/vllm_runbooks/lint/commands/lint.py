@@ -370,7 +370,7 @@ def _show_fixed(
             output.say("secrets are redacted in the output; -o FILE writes the script with its secrets")
     again = checking.lint_text(mended, **options)
     rest = replace(again, issues=settings.reported(again.issues, rules))
-    name = options["name"] + " (corrected)" if out is None else str(out)
+    name = options["name"] + " (fixed)" if out is None else str(out)
     is_written = out is not None
     summary = render_issues.fixed_line(
         settings.reported(linted.issues, rules), rest.issues, linted.lang, is_written=is_written

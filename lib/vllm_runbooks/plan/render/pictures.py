@@ -18,7 +18,7 @@ from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 
 TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "adapters": "LoRA adapters",
-    "cuda_graphs_estimated": "graphs, estimated",
+    "cuda_graphs_estimated": "CUDA graphs (est.)",
     "beside_weights": "in addition to weights",
     "kv_cache_tokens": "KV cache tokens",
 }
@@ -61,7 +61,7 @@ def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
 def cards_name(group: Sequence[PlannedRank]) -> str:
     """Display name of GPUs with the same plan."""
     first, last = group[0], group[-1]
-    which = f"GPU {first.rank}" if first is last else f"GPUs {first.rank} to {last.rank}, each"
+    which = f"GPU {first.rank}" if first is last else f"GPUs {first.rank}-{last.rank}, each"
     return " · ".join(filter(None, [which, first.gpu, first.node]))
 
 

@@ -38,6 +38,7 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
+from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.core.views.summary_html import folded
 from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
@@ -214,7 +215,7 @@ def ranking_view(plans: Sequence[Plan]) -> list[TextBlock]:
     for plan in listed:
         rows.append(_Ranked(plan_words.layout_cells(plan), _FITS[plan.fits]))
         if plan.reasons:
-            rows.append(Prose(styled("; ".join(plan.reasons), Tone.FAINT), "      "))
+            rows.append(Prose(styled(" ".join(map(sentence_of, plan.reasons)), Tone.FAINT), "      "))
     return [*rows, *([Prose(same)] if same else [])]
 
 
@@ -419,7 +420,7 @@ _RANKED = ("layout", "fits", "longest context", "concurrent", "KV GiB per GPU")
 def illegal_html(layouts: Layouts) -> list[str]:
     """HTML of `illegal_view`."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
-    return [heading("Not legal"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
+    return [heading("Invalid layouts"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
 
 
 def _found_html(finding: FindAnswer | None) -> str:

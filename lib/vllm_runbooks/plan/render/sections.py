@@ -162,11 +162,7 @@ def choice(layouts: Layouts | str) -> StepText | None:
     for plan in others:
         trade = next((reason for reason in plan.reasons if reason.startswith(ROOM)), "")
         so += (
-            [
-                f"Next is {summaries.layout_text(plan)}, with {trade}.".replace("of 1 x ", "of ").replace(
-                    " x ", " \u00d7 "
-                )
-            ]
+            [f"Next is {summaries.layout_text(plan)}: {trade}.".replace("of 1 x ", "of ").replace(" x ", " \u00d7 ")]
             if trade
             else []
         )

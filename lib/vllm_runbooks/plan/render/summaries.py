@@ -57,7 +57,7 @@ _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """Prefixes of reasons that belong to the answer."""
 _FOUND = {
     Find.CONTEXT: "Longest context",
-    Find.CONCURRENCY: "Concurrent requests",
+    Find.CONCURRENCY: "Max concurrency",
     Find.GPUS: "Fewest GPUs",
     Find.UTILIZATION: "Lowest gpu_memory_utilization",
 }
@@ -91,7 +91,7 @@ def summarize(
     sentences = []
     if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
         sentences.append(_found_text(answer.found))
-    rejected = f"vLLM {answer.vllm.version} rejects every layout of these GPUs."
+    rejected = f"vLLM {answer.vllm.version} rejects every parallel layout on these GPUs."
     explained = layout_of_first_change(answer, remedies) or best
     sentences.append(sentence(explained) if explained is not None else rejected)
     sentences += [f"Planned from {origin}."] if origin else []
@@ -122,7 +122,7 @@ def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *,
         _COMPARED[answer.verdict],
         tuple(part for part in about if part),
         sentence_of(answer.why),
-        more=Step("", "Explanations, calibration", again) if again else None,
+        more=rest_step(["explanations", "calibration"], again),
         table=SummaryTable(("GiB", "planned", "range", "printed", "off by"), rows, frozenset((1, 3, 4)))
         if rows
         else None,
@@ -137,7 +137,9 @@ def gpus_text(gpus: Sequence[PlannedGpu]) -> str:
 def _release(answer: Plan | Layouts) -> str:
     vllm = answer.vllm
     how = " (newest)" if vllm.source == "newest" else ""
-    return f"vLLM {vllm.version}{how}" + ("" if vllm.data == vllm.version else f" (by the rules of {vllm.data})")
+    return f"vLLM {vllm.version}{how}" + (
+        "" if vllm.data == vllm.version else f" (planned with the data of {vllm.data})"
+    )
 
 
 def _context(plan: Plan | None) -> Iterator[str]:
@@ -226,7 +228,7 @@ def _gives(plan: Plan) -> str:
     is_limited = scheduled is not None and scheduled < concurrency
     count = f"{scheduled:,}" if is_limited else concurrency_text(concurrency)
     requests = f"{count} concurrent requests of {length:,} tokens" if length else ""
-    room = f"; --max-num-seqs allows no more, the cache has room for {concurrency_text(concurrency)}"
+    room = f"; limited by --max-num-seqs, the KV cache fits {concurrency_text(concurrency)}"
     return f"{', '.join(parts)}: {requests}{' in total' if is_copied else ''}{room if is_limited else ''}."
 
 
@@ -251,10 +253,12 @@ def _why_not(plan: Plan) -> str:
     if limit.startswith(CACHE_LACKS) and cache.gib is not None and cache.needed_gib is not None:
         length = plan_words.option(plan, "max_model_len")
         each = " per GPU" if len(plan.per_gpu) > 1 else ""
-        left = f"{_gib(max(cache.gib, 0.0))} GiB is left" if cache.gib >= 0.01 else "none is left"
-        left += f", {_gib(cache.high)} in the best case" if cache.high and cache.high >= cache.needed_gib else ""
+        left = f"only {_gib(cache.gib)} GiB is available" if cache.gib >= 0.01 else "none is available"
+        left += f", {_gib(cache.high)} GiB in the best case" if cache.high and cache.high >= cache.needed_gib else ""
         how = f" ({layout_text(plan)})" if plan.layout is not None and each else ""
-        return f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}; {left}{how}."
+        return (
+            f"One request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB of KV cache{each}, but {left}{how}."
+        )
     return sentence_of(limit or plan_words.headline(plan).why)
 
 
@@ -266,7 +270,9 @@ def _why_uncertain(plan: Plan) -> str:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
     expected = "" if cache.gib is None else f" ({_gib(max(cache.gib, 0.0))} expected)"
-    left = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is left for the KV cache{each}"
+    left = (
+        f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is available for the KV cache{each}"
+    )
     return f"{left}; one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
 
 
@@ -285,11 +291,8 @@ def _found_text(found: FindAnswer) -> str:
     elif found.quantity is Find.CONTEXT:
         value += " tokens"
     edge = found.low if found.quantity is Find.UTILIZATION else found.high
-    may = {
-        Find.CONTEXT: "up to {edge} may fit", Find.CONCURRENCY: "up to {edge} may fit",
-        Find.GPUS: "at most {edge}", Find.UTILIZATION: "may fit from {edge}",
-    }[found.quantity]  # fmt: skip
-    more = "" if edge in (None, found.value) else f"; {may.format(edge=plan_words.found_value(found, edge))}"
+    case = "at most" if found.quantity is Find.GPUS else "conservative; best case:"
+    more = "" if edge in (None, found.value) else f" ({case} {plan_words.found_value(found, edge)})"
     return f"{name}: {value}{more}."
 
 
@@ -374,11 +377,11 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     rows = []
     for number, remedy in enumerate(remedies, 1):
         count = remedy.concurrency(tokens)
-        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["uncertain"])])
+        cost = "; ".join([*remedy.costs, *([] if remedy.plan.fits else ["may not fit"])])
         cells = (_change_text(remedy, has_several=has_several), f"{remedy.context:,}")
         rows.append((str(number), *cells, "unknown" if count is None else concurrency_text(count), cost))
     length = f"{tokens:,}" if tokens % 1024 else f"{tokens // 1024}K"
-    head = ("", "Fits with", "context", f"concurrent at {length}", "cost")
+    head = ("", "Fits with", "context", f"concurrency at {length}", "cost")
     return SummaryTable(head, tuple(rows), frozenset((2, 3)), is_last_below=True)
 
 
@@ -425,7 +428,7 @@ def _steps(
     has_several = best is not None and best.layout is not None and best.layout.replicas > 1
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
         servers = best.layout.replicas
-        yield Step("Next", f"{DEPLOY} DIR writes the files of all {servers} servers and of nginx in front of them.")
+        yield Step("Next", f"To write the files of the {servers} servers and an nginx configuration, add {DEPLOY} DIR.")
     if answer.fits or remedies:
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
@@ -435,7 +438,7 @@ def _steps(
         yield from _one_server(answer)
     if answer.fits is None:
         again = "vllm-runbooks plan --from-log startup.log -o mine.json"
-        yield Step("Next", "Launch it, and plan with what its log prints (--calibration mine.json)", again)
+        yield Step("Next", "Launch it, then calibrate the plan with its log (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]

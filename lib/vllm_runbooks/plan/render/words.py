@@ -18,10 +18,10 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 SHORTEST_CONTEXT = 8192
 """Minimum tokens of a context that counts as fitting in place of the default context."""
 ANSWERS = {True: "yes", False: "no", None: "?"}
-_ROOM = {True: "enough for one request", False: "not enough"}
+_ROOM = {True: "enough for one request", False: "not enough for one request"}
 """What a GPU alone has; whether the start fits is said of the plan."""
 VERDICTS = {True: "fits", False: "does not fit", None: "uncertain"}
-_MEANINGS = {"slots": "slots of one layer group", "full-length": "in full-length requests"}
+_MEANINGS = {"slots": "slots of one layer group", "full-length": ""}
 _FOUND = {
     Find.CONTEXT: "longest context",
     Find.CONCURRENCY: "max concurrency",
@@ -45,11 +45,7 @@ def _what_it_gives(plan: Plan) -> str:
     each_replica, in_all = (" in each replica", " in total") if is_shared else ("", "")
     parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB of KV cache{each_card}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
-    parts += (
-        []
-        if at_once is None
-        else [f"room for {concurrency_text(at_once)} concurrent requests of {_context(plan)}{in_all}"]
-    )
+    parts += [] if at_once is None else [f"{concurrency_text(at_once)} concurrent requests of {_context(plan)}{in_all}"]
     return ", ".join(parts) or "unknown KV cache memory"
 
 
@@ -73,7 +69,7 @@ def _why_uncertain(plan: Plan) -> str:
         return plan.limits[0]  # it does not depend on the cache
     if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
         band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB left for the KV cache per GPU"
-        return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
+        return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)} GiB"
     return next(iter(plan.limits), "it depends on unknown figures")
 
 
@@ -149,13 +145,16 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("tokens", f"{tokens}{f', {meaning}' if meaning else ''}"))
     if cache.max_concurrency is not None:
         rows.append(
-            ("max concurrency", f"{concurrency_text(cache.max_concurrency)} of {_context(plan)}{_together(plan)}")
+            (
+                "max concurrency",
+                f"{concurrency_text(cache.max_concurrency)} requests of {_context(plan)}{_together(plan)}",
+            )
         )
     if cache.longest_context is not None:
         rows.append(("longest context", f"{cache.longest_context:,} tokens"))
     rows += _needed(plan)
     if cache.blocks is not None:
-        size = "" if cache.block_tokens is None else f" of {cache.block_tokens} tokens"
+        size = "" if cache.block_tokens is None else f" of {cache.block_tokens} tokens each"
         rows.append(("blocks", f"{cache.blocks:,}{size}"))
     return rows
 
@@ -179,7 +178,7 @@ def _between(low: float | None, high: float | None, style: str) -> str:
 
 def settled(options: Mapping[str, Any]) -> str:
     """Defaults of the release."""
-    return ", ".join(f"{name} {'unknown' if value is None else json.dumps(value)}" for name, value in options.items())
+    return ", ".join(f"{name}={'unknown' if value is None else json.dumps(value)}" for name, value in options.items())
 
 
 def speed(estimate: Speed) -> str:
@@ -190,8 +189,8 @@ def speed(estimate: Speed) -> str:
 def calibrated(plan: Plan) -> Sequence[str]:
     """Recorded launches that calibrate the plan, a sentence each."""
     if not plan.calibration.used:
-        return ["none: from the configuration and this release's rules and constants"]
-    return plan.calibration.rows or ["used; no recorded launch corrects these values"]
+        return ["off: planned from the configuration and this release's rules and constants"]
+    return plan.calibration.rows or ["no recorded launch corrects these values"]
 
 
 def legal(layouts: Layouts) -> list[Plan]:
@@ -301,11 +300,13 @@ def compared_headline(compared: PlanComparison) -> Headline:
         name = plan_pictures.term_name(compared.off)
         if term is None or term.planned_gib is None or term.actual_gib is None:
             return Headline("off", name)
-        return Headline("off", f"{name}, {term.actual_gib:.2f} GiB printed where {term.planned_gib:.2f} were planned")
+        return Headline("off", f"{name}, {term.actual_gib:.2f} GiB printed, {term.planned_gib:.2f} GiB planned")
     both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
     if not both:
         return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
-    return Headline("as planned", f"{both} reported value{'s' * (both != 1)} within the planned range")
+    return Headline(
+        "as planned", f"{both} reported {'values are' if both != 1 else 'value is'} within the planned range"
+    )
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:
@@ -321,8 +322,8 @@ def compared_cells(term: ComparedTerm) -> list[str]:
 def residuals(compared: PlanComparison) -> list[str]:
     """Residuals kept for calibration, a sentence per term."""
     return [
-        f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
-        f"were planned, vLLM {kept.release}, {kept.gpu or 'unknown GPU'}, "
+        f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB printed, {kept.planned_gib:.2f} GiB planned, "
+        f"vLLM {kept.release}, {kept.gpu or 'unknown GPU'}, "
         f"{kept.architecture or 'unknown architecture'}, tensor parallel {kept.tensor_parallel_size}"
         for kept in compared.residuals
     ]

@@ -67,7 +67,7 @@ def add(
     lines = [
         said_written(written),
         f"  Secrets    {said_secrets(written)}",
-        f"  Now        {status}: {written.verdict.reason}",
+        f"  Check      {status}: {written.verdict.reason}",
         said_test(written),
     ]
     output.write("\n".join(lines))

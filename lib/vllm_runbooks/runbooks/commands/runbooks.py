@@ -40,7 +40,7 @@ _OUT = given.value("--out DIR", "Folder for executed notebooks and results.", gi
 
 _TIMEOUT = given.value(
     "--timeout S",
-    "Timeout per run, in seconds (default: 600; with live 14400).",
+    "Timeout per run, in seconds (default: 600, or 14400 with live).",
     click.FloatRange(min=1, max=86400),
 )
 _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0

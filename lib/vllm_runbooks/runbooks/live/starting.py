@@ -238,7 +238,7 @@ def evidence(*started: Guarded | None) -> Evidence:
 
 
 def _evidence(started: Guarded) -> Evidence:
-    text = "".join(f"[vllm-runbooks] {check.name}: {check.result.value}: {check.message}\n" for check in started.checks)
+    text = "".join(f"[vllm-runbooks] {check.name}: {check.result.word}: {check.message}\n" for check in started.checks)
     if started.attempts:
         try:
             return serve.evidence(started)
