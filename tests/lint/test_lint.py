@@ -244,7 +244,8 @@ def test_a_command_may_follow_two_dashes(capsys: pytest.CaptureFixture[str]) -> 
     [
         ((), "no input; use a file, - for standard input, or -- and a command"),
         (("nowhere.sh",), "nowhere.sh: "),
-        (("{a}", "{b}", "--format", "json"), "give one file for --format json and for --fix"),
+        (("{a}", "{b}", "--format", "json"), "give one file for --format json"),
+        (("{a}", "{b}", "--fix"), "--fix of several files requires -o FOLDER"),
         (("{a}", "-o", "x"), "-o requires --fix"),
         (("{a}", "--config-check"), "--config-check requires --python"),
         (("{a}", "--vllm", "banana"), "'banana' is not a vLLM version"),
@@ -1132,6 +1133,33 @@ def test_too_few_gpus_are_reported_with_their_setting(name: str, text: str, note
     (issue,) = checking.lint_text(text, name=name, vllm="0.19.0", selection=selection).issues
     assert issue.message.startswith("The parallel sizes need 4 GPUs, but the launch has 2.")
     assert issue.notes == notes
+
+
+def test_fix_writes_the_changed_files_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To another folder in the same subfolders, or in place, with their permissions; a second run changes none."""
+    deploy, fixed = tmp_path / "deploy", tmp_path / "fixed"
+    bad = deploy / "gpu" / "bad.sh"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("vllm serve m --host ::1 --swap-space 4\n")
+    bad.chmod(0o750)
+    (deploy / "good.sh").write_text("vllm serve m --host ::1\n")
+    given = ["lint", str(deploy), "--fix", "--vllm", "0.19.0"]
+
+    cli.run([*given, "-o", str(fixed)])
+
+    assert [path.relative_to(fixed).as_posix() for path in fixed.rglob("*.sh")] == ["gpu/bad.sh"]
+    assert (fixed / "gpu" / "bad.sh").read_text() == "vllm serve m --host ::1\n"
+    assert (fixed / "gpu" / "bad.sh").stat().st_mode & 0o777 == 0o750
+    assert bad.read_text().endswith("--swap-space 4\n")
+    _, err = capsys.readouterr()
+    assert err.endswith("bad.sh: Fixed 1, 0 remaining.\nvllm-runbooks: 1 of 2 files changed\n")
+
+    cli.run([*given, "-o", str(deploy)])
+
+    assert bad.read_text() == "vllm serve m --host ::1\n"
+    capsys.readouterr()
+    assert cli.run([*given, "-o", str(deploy)]) == 0
+    assert capsys.readouterr().err.endswith("0 of 2 files changed\n")
 
 
 def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,28 +256,24 @@ def _fault(release: str, told: dict[str, Any]) -> str:
 
 
 _EAGLE = {"method": "eagle", "model": "a", "num_speculative_tokens": 1}
-_METHODS = [
-    # method, the first release read that takes it (config/speculative.py, SpeculativeMethod)
-    ("eagle", "0.9.2"), ("medusa", "0.9.2"), ("mlp_speculator", "0.9.2"), ("draft_model", "0.9.2"),
-    ("deepseek_mtp", "0.9.2"), ("ernie_mtp", "0.10.2"), ("qwen3_next_mtp", "0.10.2"), ("mimo_mtp", "0.11.0"),
-    ("longcat_flash_mtp", "0.11.0"), ("mtp", "0.11.0"), ("glm4_moe_mtp", "0.11.0"), ("suffix", "0.11.0"),
-    ("exaone_moe_mtp", "0.14.1"), ("glm4_moe_lite_mtp", "0.15.1"), ("step3p5_mtp", "0.15.1"), ("glm_ocr_mtp", "0.16.0"),
-    ("extract_hidden_states", "0.17.1"), ("nemotron_h_mtp", "0.17.1"), ("qwen3_5_mtp", "0.17.1"),
-    ("ngram_gpu", "0.18.1"), ("dflash", "0.20.2"), ("exaone4_5_mtp", "0.20.2"), ("hy_v3_mtp", "0.20.2"),
-    ("gemma4_mtp", "0.21.0"), ("mimo_v2_mtp", "0.21.0"), ("custom_class", "0.22.1"), ("minimax_m3_mtp", "0.24.0"),
-    ("bailing_hybrid_mtp", "0.25.1"), ("dspark", "0.25.1"), ("inkling_mtp", "0.26.0"), ("kimi_k3_mtp", "0.27.1"),
-    ("bailing_hybrid_v3_mtp", "0.28.0"), ("dots3_note_mtp", "0.28.0"), ("hy_v4_mtp", "0.29.0"),
-    ("qwen4_exp_mtp", "0.29.0"), ("glm5_next_mtp", "0.30.0"), ("step5_mtp", "0.33.0"),
-]  # fmt: skip
 
 
-@in_one_test(("method", "since"), _METHODS)
-def test_a_method_is_accepted_since_its_release(method: str, since: str) -> None:
-    """Earlier releases reject the value in pydantic; 0.8.5 does not check it."""
+@in_one_test(
+    ("method", "since", "until"),
+    [
+        ("eagle", "0.9.2", None),
+        ("mtp", "0.11.0", None),
+        ("suffix", "0.11.2", None),
+        ("medusa", "0.9.2", "0.33.0"),
+        ("step5_mtp", "0.33.0", None),
+    ],
+)
+def test_a_method_is_accepted_in_the_releases_that_have_it(method: str, since: str, until: str | None) -> None:
+    """Other releases reject the value in pydantic; 0.8.5 does not check it."""
     told = {"method": method, "model": "a/b", "num_speculative_tokens": 1}
-    refused = [release for release in _RELEASES[1:] if f"unknown method {method}" in _fault(release, told)]
-    assert refused == list(_RELEASES[1 : _RELEASES.index(since)])
-    assert "unknown method" not in _fault("0.8.5", told)
+    accepted = [release for release in _RELEASES if f"unknown method {method}" not in _fault(release, told)]
+    last = len(_RELEASES) if until is None else _RELEASES.index(until)
+    assert accepted == ["0.8.5", *_RELEASES[_RELEASES.index(since) : last]]
 
 
 _KEYS: list[tuple[str, Any, str, str | None]] = [
@@ -292,7 +288,7 @@ _KEYS: list[tuple[str, Any, str, str | None]] = [
     ("suffix_decoding_max_tree_depth", 3, "0.11.2", None), ("suffix_decoding_min_token_prob", 0.1, "0.11.2", None),
     ("tensor_parallel_size", 1, "0.15.1", None), ("parallel_drafting", True, "0.16.0", None),
     ("draft_load_config", {}, "0.17.1", None), ("use_local_argmax_reduction", True, "0.17.1", None),
-    ("rejection_sample_method", "x", "0.18.1", None), ("moe_backend", "x", "0.19.0", None),
+    ("moe_backend", "x", "0.19.0", None),
     ("synthetic_acceptance_rate", 0.5, "0.19.0", "0.20.2"), ("synthetic_acceptance_rates", [0.5], "0.20.2", None),
     ("synthetic_acceptance_length", 0.5, "0.20.2", None), ("attention_backend", "x", "0.21.0", None),
     ("draft_sample_method", "greedy", "0.21.0", None), ("num_speculative_tokens_per_batch_size", {}, "0.24.0", None),
@@ -325,7 +321,8 @@ def test_a_key_is_accepted_in_the_releases_that_have_it(key: str, value: Any, si
         ("prompt_lookup_min", "x", "0.9.2"), ("model", 7, "0.9.2"), ("revision", 7, "0.11.2"),
         ("dspark_draft_topk", 0, "0.28.0"), ("xpress_topc", -1, "0.33.0"), ("fly_window_size", 0, "0.33.0"),
         ("fly_entropy_threshold", -0.1, "0.33.0"), ("fly_entropy_top_k", 0, "0.33.0"),
-        ("draft_sample_method", "best", "0.21.0"), ("draft_lm_head_quantization", "fp4", "0.33.0"),
+        ("draft_sample_method", "best", "0.21.0"), ("rejection_sample_method", "best", "0.18.1"),
+        ("draft_lm_head_quantization", "fp4", "0.33.0"),
     ],
 )  # fmt: skip
 def test_a_value_is_checked_since_its_type_is_known(key: str, value: Any, since: str) -> None:

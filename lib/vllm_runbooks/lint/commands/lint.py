@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -47,6 +48,7 @@ class _WithCommand(click.Command):
     epilog=given.examples(
         "lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090",
         "lint --fix launch.sh -o fixed.sh",
+        "lint --fix deploy -o deploy",
         "lint . --baseline vllm-baseline.json",
         "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
     ),
@@ -69,7 +71,12 @@ class _WithCommand(click.Command):
 @click.option("--statistics", is_flag=True, help="Print the number of issues by rule instead of each issue.")
 @click.option("--fix", is_flag=True, help="Print the fixed text; FILE is not changed.")
 @click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
+    "-o",
+    "--output",
+    "out",
+    metavar="FILE|FOLDER",
+    type=given.FILE_OR_FOLDER,
+    help="With --fix: write the fixed text to FILE, or the changed files of a folder to FOLDER, which may be the same.",
 )
 @click.option("--diff", is_flag=True, help="Print what --fix would change, as a unified diff.")
 @click.option("--python", metavar="PATH", help="Python with vLLM installed: its parser also checks the commands.")
@@ -124,7 +131,8 @@ def lint(
     named, is_command = _read_inputs(files, is_rewritten=fix)
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
     _reject((
-        (several and (form == "json" or fix), "give one file for --format json and for --fix."),
+        (several and form == "json", "give one file for --format json."),
+        (several and fix and (out is None or "-" in files), "--fix of several files requires -o FOLDER."),
         (out is not None and not fix, "-o requires --fix."),
         (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
         (diff and (fix or form != "text"), "--diff prints the changes of --fix; give it without --fix and --format."),
@@ -192,6 +200,8 @@ def lint(
             for (name, text), linted in zip(safe_texts.items(), checked.values(), strict=True)
             for block in render_issues.diff_view(text, linted.fixed or text, redact.redact_name(name))
         )
+    elif fix and out is not None and (several or out.is_dir()):
+        _write_fixed(files, named, options, out, settings)
     elif fix:
         ((name, text),) = named.items()
         _show_fixed(text, checked[name], options[name], out, form=form, settings=settings[name])
@@ -377,6 +387,36 @@ def _show_fixed(
     )
     unknown = render_issues.unknown_releases([rest])
     terminal.remark([*unknown, *render_issues.left_view(rest, redact.redact_name(name)), summary])
+
+
+def _write_fixed(
+    files: tuple[str, ...],
+    named: Mapping[str, str],
+    options: Mapping[str, dict[str, Any]],
+    folder: Path,
+    settings: Mapping[str, LintSettings],
+) -> None:
+    """Write the files that fixes change to a folder, as they lie in theirs; a line for each."""
+    from vllm_runbooks.core.redaction import redact
+    from vllm_runbooks.lint import checking, knowledge
+    from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.reading import sources
+
+    rules = knowledge.knowledge().rules
+    root = os.path.commonpath([os.path.abspath(name if Path(name).is_dir() else Path(name).parent) for name in files])
+    fixed = {name: checking.mended(text, **options[name]) for name, text in named.items()}
+    changed = {name: sources.read_rewritable(name) for name, text in named.items() if fixed[name] != text}
+    for name, text in changed.items():
+        target = folder / os.path.relpath(os.path.abspath(name), root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        store(target, fixed[name])
+        shutil.copymode(name, target)
+        before, after = (
+            settings[name].reported(checking.lint_text(version, **options[name]).issues, rules)
+            for version in (text, fixed[name])
+        )
+        output.say(f"wrote {redact.redact_name(str(target))}: {render_issues.fixed_text(before, after)}")
+    output.say(f"{len(changed)} of {len(named)} files changed")
 
 
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
