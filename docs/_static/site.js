@@ -88,7 +88,10 @@
       const asked = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       nearby.replaceChildren();
       for (const part of unfiltered) part.hidden = asked.length > 0;
-      const visible = show((_, place) => asked.every((word) => texts[place].includes(word)));
+      // "port" is no part of "support", unless nothing begins with it.
+      const begins = (text, word) => text.split(word).slice(0, -1).some((before) => !/[a-z0-9]$/.test(before));
+      const visible = show((_, place) => asked.every((word) => begins(texts[place], word)))
+        || show((_, place) => asked.every((word) => texts[place].includes(word)));
       count.textContent = asked.length ? `${visible} of ${rows.length}` : "";
       if (visible || !asked.length) return;
       count.append(". ", everywhere);

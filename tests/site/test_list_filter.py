@@ -44,6 +44,10 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
         assert page.locator("section section li:visible").all_inner_texts() == ["--swap-space"]
         assert not page.get_by_text("Common").is_visible()
         assert page.locator("[role=status]").inner_text() == "1 of 3"
+        page.fill(".filter input", "space")
+        assert page.locator("section section li:visible").all_inner_texts() == ["--swap-space"]
+        page.fill(".filter input", "ache")
+        assert page.locator("section section li:visible").all_inner_texts() == ["Cache", "--swap-space"]
         page.fill(".filter input", "No available memory for the cache blocks")
         page.get_by_text("Closest by message").wait_for()
         assert page.locator(".nearby li").all_inner_texts()[0] == "Cache"

@@ -217,13 +217,16 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     page = spec_pages._gpu_index(specs.table.gpus)
     rows = re.findall(r"<tr><td.*?</tr>", page)
     assert len(rows) == len(specs.table.gpus)
-    cells = [re.findall(r'<td data-head="(\w*)">(.*?)</td>', row) for row in rows]
+    cells = [re.findall(r'<td data-head="([\w ]*)">(.*?)</td>', row) for row in rows]
     figures = [(head, text) for row in cells for head, text in row if head in {"Nominal", "Usable"} and text]
     assert [text for _, text in figures if not re.fullmatch(r"[\d,]+\.\d GiB", text)] == []
     unknown = sum(gpu.memory_bandwidth_gb_s is None for gpu in specs.table.gpus)
     assert unknown > 0
     assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
     assert "unknown</td>" not in page
+    fits = {re.sub("<.*?>", "", row[0][1]): row[5][1] for row in cells}
+    assert fits["H200"] == "9 of 11"
+    assert fits["MI300X"] == ""
 
 
 def test_the_list_of_runbooks_is_by_task() -> None:

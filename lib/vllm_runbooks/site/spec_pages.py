@@ -151,9 +151,10 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
     ordered = sorted(
         gpus, key=lambda gpu: (places.get(gpu.name, len(places)), gpu.vendor != "nvidia", -gpu.memory_gib, gpu.name)
     )
-    common = len(COMMON_MODELS)
     rows: list[Sequence[str]] = []
-    for group, members in groupby(ordered, lambda gpu: "Common" if gpu.name in places else _VENDORS[gpu.vendor]):
+    for group, members in groupby(
+        ordered, lambda gpu: "Common" if gpu.name in places else _VENDORS.get(gpu.vendor, gpu.vendor)
+    ):
         rows.append((group,))
         rows += [
             (
@@ -162,7 +163,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
                 "" if gpu.total is None else _gib(gpu.total.expected),
                 "" if gpu.memory_bandwidth_gb_s is None else f"{gpu.memory_bandwidth_gb_s:,.0f} GB/s",
                 escape(" ".join(filter(None, (gpu.architecture, gpu.capability)))),
-                f"{sum(model_fits.fewest(name, gpu.name, 1).fits is True for name in COMMON_MODELS)} of {common}",
+                _count_of_fits(gpu.name),
                 f'<span class="hidden-words">{escape(" ".join((gpu.vendor, *gpu.aliases)))}</span>',
             )
             for gpu in members
@@ -183,6 +184,12 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
         raw(_table(head, rows, "catalog gpus")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _count_of_fits(gpu: str) -> str:
+    """How many of the common models fit on one GPU; empty if that is unknown for all."""
+    fits = [fit.fits for name in COMMON_MODELS if (fit := model_fits.fewest(name, gpu, 1)).fits is not None]
+    return f"{fits.count(True)} of {len(COMMON_MODELS)}" if fits else ""
 
 
 def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
