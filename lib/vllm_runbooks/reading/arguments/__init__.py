@@ -594,7 +594,7 @@ class _Parser:
             words = [self.places[dest][-1] for dest in dests if self.places.get(dest)]
             word = max(words, default=None)
             option = next((self.grammar.by_dest[dest] for dest in dests if word in self.places.get(dest, ())), None)
-            says = {"message": check["says"], "dests": " ".join(dests)}
+            says = {"message": check["says"].rstrip("."), "dests": " ".join(dests)}
             name, dest = (option.name, option.dest) if option else (None, None)
             self.problems.append(Problem("conflict", word, word, name, dest, says))
 

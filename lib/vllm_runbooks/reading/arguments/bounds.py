@@ -42,7 +42,7 @@ def refused(
         refusal = UNKNOWN if reported.intersection(dests) else holds(bound.refused, values)
         if refusal is not UNKNOWN and refusal:
             reported.update(dests)
-            says = {"bound": in_words(bound.limits), "message": bound.says, "place": bound.at}
+            says = {"bound": in_words(bound.limits), "message": bound.says.rstrip("."), "place": bound.at}
             yield _RefusedArguments(tuple(dests), says)
 
 

@@ -163,7 +163,7 @@ class _JsonChecker:
             if met is UNKNOWN or not met:
                 continue
             keys = [key for key in dict.fromkeys(names(condition["when"])) if key in value]
-            says = {"key": dotted((*path, *keys[:1])), "keys": " ".join(keys), "message": condition["says"]}
+            says = {"key": dotted((*path, *keys[:1])), "keys": " ".join(keys), "message": condition["says"].rstrip(".")}
             self.faults.append(Fault("conflict", (*path, *keys[:1]), says))
             return False
         return True
