@@ -28,7 +28,7 @@ def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
     figures.note(what, _within(caches, 0.05), at_least=0.85, form=".1%")
     figures.note("plan: median error of the KV cache", statistics.median(abs(off.error) for off in caches), form=".2%")
     what = f"plan: tokens, blocks and requests of the printed memory within 2 % ({len(counts)} figures)"
-    figures.note(what, _within(counts, 0.02), at_least=0.99, form=".1%")
+    figures.note(what, _within(counts, 0.02), at_least=0.98, form=".1%")
     apart = measured.left_out()
     what = f"plan: KV cache inside its band, each source left out ({len(apart)} launches)"
     figures.note(what, sum(off.holds for off in apart) / len(apart), at_least=0.9, form=".1%")
