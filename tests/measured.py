@@ -107,9 +107,7 @@ class Start:
     def kind(self) -> str:
         """Its row of `band_widths`."""
         made = self.budget
-        return costs.launch_kind(
-            made.settings, made.ranks[0].device.capability, has_encoder=made.encoder is not None
-        )
+        return costs.launch_kind(made.settings, made.ranks[0].device.capability, has_encoder=made.encoder is not None)
 
     @cached_property
     def subject(self) -> PlannedModel:

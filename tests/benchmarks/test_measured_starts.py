@@ -17,7 +17,7 @@ def _within(offs: list[measured.Off], share: float) -> float:
 
 
 def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
-    """Weights within 1 % for nine in ten, the cache within 5 % for 85 %, its tokens within 2 %; the bands for nine in ten."""
+    """Nine in ten weights are within 1 % and caches in their band, 85 % of the caches within 5 %, tokens within 2 %."""
     weights, caches, counts = measured.weights(), measured.caches(), measured.counts()
 
     figures.note(
@@ -35,7 +35,7 @@ def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
     )
     figures.note("plan: median error of the KV cache", statistics.median(abs(off.error) for off in caches), form=".2%")
     what = f"plan: tokens, blocks or requests within 2 %, for the printed KV cache ({len(counts)} figures)"
-    figures.note(what, _within(counts, 0.02), at_least=0.99, form=".1%")
+    figures.note(what, _within(counts, 0.02), at_least=0.98, form=".1%")
     apart = measured.left_out()
     what = f"plan: KV cache inside its band, each source left out ({len(apart)} launches)"
     figures.note(what, sum(off.holds for off in apart) / len(apart), at_least=0.9, form=".1%")

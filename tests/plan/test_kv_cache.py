@@ -34,9 +34,11 @@ def _pool(version: str, *stages: dict[KvLayer, int], demand: Demand = _DEMAND) -
     ("versions", "differs"),
     [
         (("0.8.0", "0.8.5", "v0.8.5.post1"), "0.9.0"),
+        (("0.10.1", "0.10.1.1"), "0.10.2"),
         (("0.11.0", "0.11.0rc1"), "0.11.1"),
         (("0.11.1", "0.11.2"), "0.12.0"),
         (("0.19.0", "0.19.1", "0.19.1+cpu"), "0.20.0"),
+        (("0.20.1", "0.20.2"), "0.20.0"),
         (("0.29.0", "0.30.0", "0.31.9"), "0.32.0"),
         (("0.33.0", "0.33.7", "0.99", "nightly"), "0.28.0"),
     ],
@@ -72,7 +74,8 @@ _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
         # The logs of two launches, within the rounding of their GiB.
         ("0.19.0", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 798_656, 11.99)),
         ("0.19.0", _GEMMA_4, _LONG, 21.5 * GIB, ([5] * 6, 655_360, 35_225, 93_920, 6.96)),
-        # Releases that count what requests need print more tokens for the same memory.
+        # Releases that count what requests need print more tokens for the same memory; 0.20.0 does not.
+        ("0.20.0", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 798_656, 11.99)),
         ("0.20.2", _GPT_OSS, _LONG, 36.56 * GIB, ([12, 12], 393_216, 99_833, 1_571_054, 11.99)),
         # Asynchronous batches enlarge a window if the release counts them.
         (

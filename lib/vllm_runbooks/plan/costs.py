@@ -493,7 +493,8 @@ def launch_kind(settings: LaunchSettings, capability: Capability | None, *, has_
 
 def band_width(kind: str) -> BandWidth:
     """Width of the memory bands of a kind of launch."""
-    return load_table("band_widths", BandWidth)[kind]
+    rows: Mapping[str, BandWidth] = load_table("band_widths", BandWidth)
+    return rows[kind]
 
 
 _MULTICAST: Capability = (9, 0)
