@@ -197,6 +197,7 @@ DUMMY = '  File "/opt/vllm/multimodal/encoder_budget.py", line 32, in get_mm_max
 TOKENS = "ValueError: Mismatch in `image` token count between text and `input_ids`. Got ids=[0] and text=[1]."
 NO_LAYOUT = "NotImplementedError: FlexAttention does not support this cache layout"
 BACKEND = '  File "/opt/vllm/v1/attention/backends/acme.py", line 8, in __init__\n    load()\n'
+LOADER = '  File "/opt/vllm/model_executor/models/acme.py", line 8, in load_weights\n    load()\n'
 PROPOSER = '  File "/opt/vllm/v1/spec_decode/acme.py", line 8, in __init__\n    load()\n'
 CONNECTOR = '  File "/opt/vllm/distributed/kv_transfer/kv_connector/factory.py", line 8, in create\n    load()\n'
 OF_CONFIG = '  File "/opt/vllm/config/acme.py", line 8, in resolve\n    load()\n'
@@ -304,6 +305,9 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
             "Set master_addr to the first node's IP address",
         ),
         (failed(NO_LAYOUT, frames=BACKEND, arguments="'attention_backend': 'ACME'"), "Let vLLM choose the backend"),
+        (failed("KeyError: 'model.layers.43.mtp_block.norm.weight'", frames=LOADER), "Disable speculative decoding"),
+        (failed("RuntimeError: FlashInfer requires GPUs with sm75 or higher"), "Install a CUDA toolkit"),
+        (failed("RuntimeError: FlashInfer requires GPUs with sm75 or higher", frames=BACKEND), "Use another attention"),
         (failed("ValueError: LiLiCorr requires the LM head", frames=PROPOSER), "Change speculative_config as"),
         (failed("ValueError: NIXL requires a port", frames=CONNECTOR), "Change kv_transfer_config or the other"),
         (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
@@ -381,6 +385,10 @@ def rejected(config: str, field: str, allowed: str, value: str) -> str:
             [Edit("set", "dtype", "bfloat16")], "--dtype bfloat16",
         ),
         ("--dtype fp8", f"{INVALID}--dtype: invalid choice: 'fp8' (choose from 'a')\n", [Edit("remove", "dtype")], ""),
+        (
+            "--max-model-len 2KB", f"{INVALID}--max-model-len: invalid human_readable_int value: '2KB'\n",
+            [Edit("set", "max_model_len", 2048)], "--max-model-len 2048",
+        ),
         (
             "--limit-mm-per-prompt image=2",
             f"{INVALID}--limit-mm-per-prompt: Value image=2 cannot be converted to <function loads at 0x7f>.\n",

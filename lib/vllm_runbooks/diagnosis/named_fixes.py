@@ -126,15 +126,16 @@ _ALLOWED = re.compile(
     re.ASCII,
 )
 _ALLOWED_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
+_WITH_UNIT = re.compile(r"(\d{1,6})([kKmMgG])i?[bB]", re.ASCII)
+"""A number with a unit of bytes, which options for counts reject."""
 _BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
 _PAIRS = re.compile(r"\w{1,40}=\w{1,40}(?:,\w{1,40}=\w{1,40})*", re.ASCII)
 _UNREADABLE = re.compile(r"Value (?P<value>.{1,400}) cannot be converted to <function loads", re.ASCII)
 _UNKNOWN_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]{2,60})(?:[ =](?P<value>[^\s-]\S{0,200}))?", re.ASCII)
 _DEFINES_SERVICE = frozenset({
     "api_key", "chat_template", "convert", "data_parallel_size", "enable_lora", "hf_overrides", "host", "lora_modules",
-    "max_model_len", "model", "model_tag", "pipeline_parallel_size", "port", "revision", "root_path", "runner",
-    "served_model_name", "ssl_certfile", "ssl_keyfile", "task", "tensor_parallel_size", "tokenizer",
-    "tokenizer_revision",
+    "model", "model_tag", "pipeline_parallel_size", "port", "revision", "root_path", "runner", "served_model_name",
+    "ssl_certfile", "ssl_keyfile", "task", "tensor_parallel_size", "tokenizer", "tokenizer_revision",
 })  # fmt: skip
 """Options without which another model is served, elsewhere, to others or on other GPUs: not to be removed."""
 _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
@@ -155,8 +156,11 @@ def _corrections(
     value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
     allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
     close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
+    in_bytes = _WITH_UNIT.fullmatch(value)
     if close:
         yield "closest", close[0]
+    elif in_bytes:
+        yield "closest", str(int(in_bytes[1]) * 1024 ** (" KMG".index(in_bytes[2].upper())))
     dimension, ranks = captures.get("dimension", ""), captures.get("ranks", "")
     if dimension.isdigit() and ranks.isdigit():
         powers = [2**power for power in range(1, 6) if 2**power < int(ranks) and int(dimension) % 2**power == 0]
