@@ -225,8 +225,7 @@ def test_closed_outputs_cause_no_traceback(descriptor: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "lint --fix run.sh", "convert run.sh --to shell", "migrate run.sh --from 0.11.0 --to 0.19.0",
-        "plan --from-log a.log",
+        "convert run.sh --to shell", "migrate run.sh --from 0.11.0 --to 0.19.0", "plan --from-log a.log",
     ],
 )  # fmt: skip
 def test_unwritable_output_is_reported_first(

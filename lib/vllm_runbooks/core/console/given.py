@@ -80,7 +80,7 @@ def _fault_of_file(path: Path) -> str:
 
 FILE = _Target("file", _fault_of_file)
 FOLDER = _Target("folder", _fault_of_folder)
-FILE_OR_FOLDER = _Target("file or folder", lambda path: "" if path.is_dir() else _fault_of_file(path))
+FILE_OR_FOLDER = _Target("file", lambda path: "" if path.is_dir() else _fault_of_file(path))
 NEW_FOLDER = _Target("new folder")
 EXPLAIN = click.option("--explain", is_flag=True, help="Show everything: figures, tables, all findings, unknown facts.")
 
