@@ -635,7 +635,7 @@ def test_a_single_question_is_in_the_singular() -> None:
     found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
     apart = accuracy.compare(reviewed(1, 0, 1), reviewed(1, 0))
 
-    assert "with 1 question" in found.reason
+    assert "1 question, " in found.reason
     assert "1 questions" not in found.reason + "".join(each.text for each in apart.doubts)
     assert any("1 question of" in each.text for each in apart.doubts)
 

@@ -22,7 +22,7 @@ def test_the_summary_has_the_gravest_problems_in_their_places() -> None:
     record = rb.render.issue_summaries.summarize(found, "launch.sh")
 
     assert (record.state, record.tone) == ("4 ERRORS", Tone.BAD)
-    assert record.about == ("launch.sh", "vLLM 0.19.0 (given)", "2 launches", "7 warnings and 3 infos")
+    assert record.about == ("launch.sh", "vLLM 0.19.0", "2 launches", "7 warnings and 3 infos")
     assert [(each.id, each.place) for each in record.statements] == [
         ("shell.comment-after-continuation", "line 8:28"),
         ("option.wrong-choice", "line 10:24"),

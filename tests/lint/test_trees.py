@@ -112,7 +112,7 @@ def test_a_folder_is_linted_with_a_summary_by_rule(tree: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "2  error[option.removed] (2 fixable with --fix)" in out
     assert "a.sh:1:43" in out
-    assert "2 launches of 2 files" in out.replace("\n ", "")
+    assert "2 launches in 2 files" in out.replace("\n ", "")
     assert run("lint", str(tree), "--vllm", "0.19.0", "--statistics") == 1
     out = capsys.readouterr().out
     assert "2  error[option.removed]" in out

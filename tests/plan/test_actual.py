@@ -386,9 +386,7 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     assert first.title.startswith("Disable video input, with gpu_memory_utilization 0.9")
     assert first.checks.plan == "passed"
     assert first.checks.lint == "passed"
-    assert re.search(
-        r"the plan leaves \d\.\d\d GiB free \(at least \d\.\d\d GiB\) next to one", first.cost
-    )
+    assert re.search(r"the plan leaves \d\.\d\d GiB free \(at least \d\.\d\d GiB\) next to one", first.cost)
     assert [edit.name for edit in first.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
     assert first.edits[0].value == {"image": 10, "video": 0}
 

@@ -377,7 +377,7 @@ def test_a_subject_is_shown_without_its_configuration() -> None:
     assert "max_position_embeddings" not in shown
 
 
-_SMALL = "the KV cache is too small: 0.00 GiB left, 0.00 GiB needed for one request of 1,600 tokens on a card"
+_SMALL = "the KV cache is too small: 0.00 GiB available, 0.00 GiB needed for one request of 1,600 tokens on a card"
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_graphs_beyond_the_share_are_reported() -> None:
     assert len(found.limits) == 1
     assert re.fullmatch(
         r"CUDA graph capture needs 0\.\d\d GiB beyond what gpu_memory_utilization 0\.97 covers: 0\.\d\d GiB "
-        r"more than a card has left",
+        r"more than a card has available",
         found.limits[0],
     )
     assert small(gpu_memory_utilization=0.97, enforce_eager=True).fits is True

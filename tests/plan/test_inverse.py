@@ -392,7 +392,7 @@ def test_one_side_may_be_sure_of_nothing() -> None:
     """In words: of small numbers with their decimals, of large ones without."""
     told = [inverse._careful(low, "tokens") for low in (None, 0.42, 9.5, 10.0, 12_345.6)]
     assert told == [
-        "no value fits by the conservative estimate",
+        "conservative estimate: none fits",
         "conservative estimate: 0.42 tokens",
         "conservative estimate: 9.5 tokens",
         "conservative estimate: 10 tokens",

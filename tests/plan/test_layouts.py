@@ -795,10 +795,12 @@ def test_unequal_gpus_of_one_group_are_named() -> None:
     given = {"max_model_len": 8192}
     found = judged("Qwen/Qwen2.5-7B-Instruct", "RTX3090,RTX4090", given=given)
     assert _said(named(found, "1 x TP 2"), "one group") == (
-        "RTX3090, RTX4090 in one group: limited by the smallest GPU"
+        "RTX3090, RTX4090 are in one group, limited by the smallest GPU"
     )
     assert not _said(named(found, "1 x PP 2"), "one group")
-    assert _said(named(found, "2 x 1 GPU"), "copies on") == ("copies on different GPUs: figures of the slowest copy")
+    assert _said(named(found, "2 x 1 GPU"), "copies are on") == (
+        "the copies are on different GPUs; the figures are of the slowest copy"
+    )
     alike = named(judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090@a,RTX4090@b", given=given), "2 x 1 GPU")
     assert not _said(alike, "copies on")
     assert not _said(alike, "a server on")
@@ -815,7 +817,7 @@ def test_stages_on_one_host_and_on_two_are_distinguished() -> None:
         "pipeline stages exchange only hidden states, so PCIe is fast enough; each request occupies one stage at a time"
     )
     assert _said(two, "hidden states") == (
-        "pipeline stages exchange only hidden states between hosts: the usual choice over Ethernet"
+        "pipeline stages exchange only hidden states between hosts, which is the usual choice over Ethernet"
     )
 
 
@@ -844,8 +846,10 @@ def test_experts_are_exchanged_between_the_ranks_of_all_copies() -> None:
     found = judged("Qwen/Qwen3-30B-A3B", "4xA100-80GB-PCIe", given={"max_model_len": 8192})
     two, four = named(found, "2 x DP 2"), named(found, "1 x TP 2 DP 2")
     assert (two.slow, four.slow) == (0, 1)
-    assert _said(two, "all-to-all").startswith("an all-to-all in every layer")
-    assert _said(four, "all-to-all") == "an all-to-all in every layer over PCIe: slow for more than two GPUs"
+    assert _said(two, "all-to-all").startswith("every layer needs an all-to-all")
+    assert (
+        _said(four, "all-to-all") == "every layer needs an all-to-all over PCIe, which is slow for more than two GPUs"
+    )
     assert _said(two, "its own attention and KV cache")
     assert not two.is_twin
     assert not _said(two, "behind one port")
@@ -1013,7 +1017,7 @@ _STAGED = "each request passes through more stages in sequence"
         (
             {"concurrency_total": 30.0, "useful": 16.0},
             {"concurrency_total": 20.0},
-            "room for 1.5 times the requests of {}, but max_num_seqs allows 16 of them to run concurrently",
+            "it fits 1.5 times the requests of {}, but max_num_seqs allows 16 of them to run concurrently",
         ),
         (
             {"concurrency_total": 30.0, "useful": 16.0, "slow": 1},
@@ -1026,12 +1030,12 @@ _STAGED = "each request passes through more stages in sequence"
         (
             {"concurrency_total": 21.1, "slow": 1},
             {"concurrency_total": 20.0},
-            f"room for 1.1 times the requests of {{}}, but {_SLOW}",
+            f"it fits 1.1 times the requests of {{}}, but {_SLOW}",
         ),
         ({"concurrency_total": 30.0, "slow": 1}, {"concurrency_total": 20.0, "slow": 1}, ""),
-        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "room for only 0.50 times the requests of {}"),
+        ({"concurrency_total": 10.0}, {"concurrency_total": 20.0}, "it fits only 0.50 times the requests of {}"),
         ({"concurrency_total": 20.0}, {"concurrency_total": 21.0}, ""),
-        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "room for only 0.95 times the requests of {}"),
+        ({"concurrency_total": 19.9}, {"concurrency_total": 21.0}, "it fits only 0.95 times the requests of {}"),
         ({"concurrency_total": None}, {"concurrency_total": 20.0}, ""),
         ({"concurrency_total": 20.0}, {"concurrency_total": None}, ""),
         ({"concurrency_total": 20.0, "slow": 1}, {"concurrency_total": 0.0}, ""),
@@ -1060,7 +1064,7 @@ def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
     """Latency; nothing about layouts with less, or without more stages."""
     best = _made(concurrency_total=11.0, tensor=2, replicas=1)
     explained = layouts._explained([best, *(_made(**other, replicas=1) for other in others)])
-    reason = "lower latency than PP 2, where each request occupies one stage at a time"
+    reason = "latency is lower than with PP 2, where each request occupies one stage at a time"
 
     assert (reason in explained[0].reasons) is is_named
     assert not list(layouts._latency(_made(concurrency_total=None), explained))
@@ -1069,9 +1073,9 @@ def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
 @pytest.mark.parametrize(
     ("best", "single", "said"),
     [
-        ({"concurrency_total": 12.34}, None, ["room for 12 requests of 8,192 tokens in total"]),
-        ({"concurrency_total": 99.94}, None, ["room for 99 requests of 8,192 tokens in total"]),
-        ({"concurrency_total": 100.0}, None, ["room for 100 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 12.34}, None, ["the KV cache fits 12 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 99.94}, None, ["the KV cache fits 99 requests of 8,192 tokens in total"]),
+        ({"concurrency_total": 100.0}, None, ["the KV cache fits 100 requests of 8,192 tokens in total"]),
         ({"concurrency_total": None}, None, []),
         ({"concurrency_total": 12.0, "fits": False}, None, []),
         ({"concurrency_total": None}, {"fits": False}, ["one GPU is not enough (small)"]),
@@ -1081,7 +1085,7 @@ def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
             {"concurrency_total": 15.0, "tensor": 4, "replicas": 1},
             {"concurrency_total": 5.0, "replicas": 4},
             [
-                "room for 15 requests of 8,192 tokens in total",
+                "the KV cache fits 15 requests of 8,192 tokens in total",
                 "3.0 times the KV cache of 4 single GPUs, because the weights are stored once instead of 4 times",
             ],
         ),
@@ -1089,11 +1093,15 @@ def test_the_best_layout_names_why_a_pipeline_with_more_requests_is_second(
             {"concurrency_total": 15.0, "tensor": 2, "data": 2, "replicas": 3},
             {"concurrency_total": 5.0, "replicas": 12},
             [
-                "room for 15 requests of 8,192 tokens in total",
+                "the KV cache fits 15 requests of 8,192 tokens in total",
                 "3.0 times the KV cache of 12 single GPUs, because the weights are stored 6 times instead of 12 times",
             ],
         ),
-        ({"concurrency_total": 5.0}, {"concurrency_total": 5.0}, ["room for 5.0 requests of 8,192 tokens in total"]),
+        (
+            {"concurrency_total": 5.0},
+            {"concurrency_total": 5.0},
+            ["the KV cache fits 5.0 requests of 8,192 tokens in total"],
+        ),
     ],
 )
 def test_the_best_layout_is_compared_with_single_gpus(

@@ -128,7 +128,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
     ("words", "says"),
     [
         (("no/such", "--gpus", "A100-80GB"), "unknown model"),
-        (("no/such", "--gpus", "A100-80GB", "--offline"), "no/such: unknown model; give a folder"),
+        (("no/such", "--gpus", "A100-80GB", "--offline"), "no/such: unknown model; use a folder"),
         (("Qwen3", "--gpus", "A100-80GB"), "ambiguous model name; use Qwen/Qwen3-4B"),
         (
             ("--lang", "zh", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"),

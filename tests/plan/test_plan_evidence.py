@@ -355,7 +355,7 @@ def test_the_choice_names_the_next_layout_with_its_price() -> None:
     assert step is not None
     assert step.fact == "4 \u00d7 TP 2 ranks first of 20 valid layouts, with 80 concurrent requests of 25,480 tokens."
     assert step.so == (
-        "Next is 2 \u00d7 TP 2 PP 2, with room for 1.4 times the requests of 4 \u00d7 TP 2, but each request passes "
+        "Next is 2 \u00d7 TP 2 PP 2: it fits 1.4 times the requests of 4 \u00d7 TP 2, but each request passes "
         "through more stages in sequence."
     )
     assert nothing is not None

@@ -103,7 +103,7 @@ def test_several_servers_have_the_command_of_the_first() -> None:
     assert commands(lines).startswith(
         "# Server 1 of 4. Server 2: CUDA_VISIBLE_DEVICES=2,3 and --port 8001, and so on.\n"
     )
-    assert "  Next  --deploy DIR writes the files of all 4 servers and of nginx in front of them." in lines
+    assert "  Next  To write the files of the 4 servers and an nginx configuration, add --deploy DIR." in lines
 
 
 def test_a_card_has_each_cost_below_its_change() -> None:
@@ -299,7 +299,7 @@ def test_an_uncertain_fit_has_certain_changes() -> None:
     assert [remedy.plan.fits for remedy in remedies] == [True] * 3
     assert lines[0].startswith("UNCERTAIN   gpt-oss-120b · 1\u00d7 A100-80GB · ")
     text = " ".join(" ".join(lines[1:3]).split())
-    left = r"\d\.\d\d to \d\.\d\d GiB \(\d\.\d\d expected\) is left for the KV cache"
+    left = r"\d\.\d\d to \d\.\d\d GiB \(\d\.\d\d expected\) is available for the KV cache"
     assert re.match(rf"{left}; one request of 131,072 tokens needs 4\.65", text)
 
 
@@ -327,7 +327,7 @@ def test_an_unknown_model_is_to_be_measured() -> None:
     lines = shown("moonshotai/Kimi-K2.5", "8xH100-80GB")
 
     assert lines[0].startswith("UNCERTAIN")
-    assert "  Run   lint ✓  plan \u2013" in lines
+    assert "  Run   lint ✓  not checked by plan" in lines
     assert any("vllm-runbooks plan --from-log startup.log -o mine.json" in line for line in lines)
 
 
@@ -350,7 +350,7 @@ def test_no_layout_at_all() -> None:
     none = replace(answer, fits=False, layouts=tuple(replace(plan, legal=False) for plan in answer.layouts))
     lines = plain(summary_view(summaries.summarize(none))).split("\n")
 
-    assert lines[1].strip() == "vLLM 0.33.0 rejects every layout of these GPUs."
+    assert lines[1].strip() == "vLLM 0.33.0 rejects every parallel layout on these GPUs."
 
 
 def test_commands_of_several_hosts_are_short_and_whole() -> None:
@@ -545,7 +545,7 @@ def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) 
 
     assert status == 0
     assert lines[0] == "AS PLANNED   gpt-oss-gemma-a100-four-starts · A100-80GB"
-    assert lines[1].strip().endswith("reported values within the planned range.")
+    assert lines[1].strip().endswith("reported values are within the planned range.")
     assert any(re.match(r"  weights +58\.\d\d  58\.\d\d to 5\d\.\d\d +58\.90 +[+-]0\.\d\d$", line) for line in lines)
     assert "FOR CALIBRATION" not in out
     assert "FOR CALIBRATION" in run(capsys, *words, "--explain")[1]
@@ -682,7 +682,7 @@ def test_concurrency_is_limited_by_the_scheduler(
     assert status == 0
 
     assert f": {count} concurrent requests of " in text
-    assert "--max-num-seqs allows no more, the cache has room for " in text
+    assert "limited by --max-num-seqs, the KV cache fits " in text
 
 
 def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -160,21 +160,21 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Pla
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({}, "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of 131,072 tokens"),
+        ({}, "fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of 131,072 tokens"),
         ({"total_concurrency": 11.99, "layout": ParallelLayout(1, 1, 1, 1)},
-         "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of 131,072 tokens"),
+         "fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of 131,072 tokens"),
         ({"total_concurrency": 47.96, "layout": ParallelLayout(2, 1, 1, 2)},
          ("fits: 36.6 GiB of KV cache per GPU, 798,624 tokens in each replica, "
-          "room for 47 concurrent requests of 131,072 tokens in total")),
+          "47 concurrent requests of 131,072 tokens in total")),
         ({"options": {}},
-         "fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of the whole context"),
+         "fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of the whole context"),
         ({"kv_cache": replace(CACHE, gib=None, tokens=None, max_concurrency=None)},
          "fits: unknown KV cache memory"),
         ({"fits": False}, "does not fit: The KV cache, not the context, limits the requests at once."),
         ({"fits": False, "limits": ()}, "does not fit: no memory left for the KV cache"),
         ({"fits": None, "kv_cache": replace(CACHE, low=-0.5, high=3.4)},
          ("uncertain: 0.00 to 3.40 GiB left for the KV cache per GPU, "
-          "one request of 131,072 tokens needs 3.05")),
+          "one request of 131,072 tokens needs 3.05 GiB")),
         ({"fits": None, "kv_cache": replace(CACHE, low=None)},
          "uncertain: The KV cache, not the context, limits the requests at once."),
         ({"fits": None, "kv_cache": replace(CACHE, needed_gib=None), "limits": ()},
@@ -204,7 +204,7 @@ def test_the_whole_text(fits: Plan) -> None:
 
 
 WHOLE = """\
-fits: 36.6 GiB of KV cache, 798,624 tokens, room for 11 concurrent requests of
+fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of
 131,072 tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
@@ -227,7 +227,7 @@ KV CACHE
   max concurrency       11 of 131,072 tokens
   longest context       131,072 tokens
   KV cache per request  3.05 GiB per GPU
-  blocks                99,828 of 16 tokens
+  blocks                99,828 of 16 tokens each
 
 LIMITS
   - The KV cache, not the context, limits the requests at once.
@@ -240,7 +240,7 @@ COMMAND, linted for vLLM 0.19.0
     --gpu-memory-utilization 0.65
 
 CALIBRATION
-  - none: from the configuration and this release's rules and constants
+  - off: planned from the configuration and this release's rules and constants
 """
 
 
@@ -270,7 +270,7 @@ def test_an_unknown_is_named(unknown: Plan) -> None:
     assert "GPU 0 · A100-80GB: its memory is unknown\n" in plans.text(sizeless)
     cloudy = replace(unknown, kv_cache=replace(unknown.kv_cache, needed_gib=None), options={"max_num_seqs": None})
     assert "KV cache per request" not in plans.text(cloudy)
-    assert "max_num_seqs unknown" in plans.text(cloudy)
+    assert "max_num_seqs=unknown" in plans.text(cloudy)
 
 
 def test_known_facts_about_the_cache_are_shown(fits: Plan) -> None:
@@ -310,7 +310,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
 
     first = (
         "fits: best as 2 x 1 GPU, 8.60 GiB of KV cache per GPU, 644,304 tokens in each replica, "
-        "room for 10,067 concurrent requests of the whole context in total "
+        "10,067 concurrent requests of the whole context in total "
     )
     assert " ".join(said.split()).startswith(first)
     assert (
@@ -427,7 +427,7 @@ def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> Non
 
 def test_gpus_of_one_replica_have_their_own_cache(pair: Layouts) -> None:
     """With two tensor-parallel GPUs the memory is each GPU's, the tokens are the group's."""
-    said = "fits: 8.60 GiB of KV cache per GPU, 644,304 tokens, room for 5,033 concurrent requests of the whole context"
+    said = "fits: 8.60 GiB of KV cache per GPU, 644,304 tokens, 5,033 concurrent requests of the whole context"
 
     assert str(plan_words.headline(pair.layouts[1])) == said
 
@@ -478,7 +478,7 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
     anonymous = replace(compared.residuals[0], gpu=None, architecture=None)
 
     assert str(plan_words.compared_headline(PlanComparison((weights,), None))) == (
-        "as planned: 1 reported value within the planned range"
+        "as planned: 1 reported value is within the planned range"
     )
     assert str(plan_words.compared_headline(PlanComparison((weights, weights), None))).startswith(
         "as planned: 2 reported values"

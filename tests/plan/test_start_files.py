@@ -613,7 +613,7 @@ def test_the_command_prints_the_next_steps_and_accepts_addresses(
     summary = capsys.readouterr().out
     assert summary.startswith(f"2 PROBLEMS   {MODEL} · ")
     assert "bond0 on node-a, which has no such interface" in " ".join(summary.split())
-    assert f"all steps: {tmp_path / 'one' / 'steps.txt'}" in " ".join(summary.split())
+    assert f"Follow all steps in {tmp_path / 'one' / 'steps.txt'}." in " ".join(summary.split())
     assert cli.run([*WORDS, "--pp", "2", *given, "--out", str(tmp_path), "--explain"]) == 1
     said = capsys.readouterr().out
     assert "node-a at 10.9.9.9" in said

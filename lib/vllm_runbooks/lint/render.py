@@ -368,7 +368,7 @@ def changes_view(migrated: Migrated) -> list[TextBlock]:
         lines.append(
             SentenceLines(named + f"{say(': ')}{_default(change.from_)} -> {_default(change.to)}{suffix}{note}")
         )
-    return [*lines, *([BLANK] if lines else []), *_diff_view(migrated.diff)]
+    return [*lines, *([BLANK] if lines and migrated.diff else []), *_diff_view(migrated.diff)]
 
 
 def diff_view(before: str, after: str, name: str) -> list[TextBlock]:

@@ -112,7 +112,7 @@ def summary(answer: Plan | Layouts | str, remedies: Sequence[PlanRemedy] = ()) -
         return rendered(Summary("NOT PLANNED", Tone.WARN, (), sentence_of(answer)))
     record = summaries.summarize(answer, remedies)
     # In a runbook, deployment files have their own step below.
-    steps = tuple(step for step in record.steps if not step.text.startswith(summaries.DEPLOY))
+    steps = tuple(step for step in record.steps if summaries.DEPLOY not in step.text)
     return rendered(replace(record, steps=steps))
 
 
