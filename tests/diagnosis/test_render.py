@@ -380,7 +380,7 @@ def test_facts_have_their_units() -> None:
     assert "KV cache blocks: 40,269 blocks" in plain
     assert "max_model_len: 131,072 tokens" in plain
     assert "peak generation throughput: 165 tokens/s" in plain
-    assert "KV cache size: 16,576 tokens (in full-length requests: concurrency x context)" in plain
+    assert "KV cache size: 16,576 tokens (max concurrency x max_model_len)" in plain
     assert "log has no vLLM figures" in answers.facts(made()).plain
 
 

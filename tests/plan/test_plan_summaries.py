@@ -258,7 +258,7 @@ def test_every_answer_names_the_expected_memory_and_its_range() -> None:
     request = planner.request("openai/gpt-oss-120b", "H100-80GB", vllm=VLLM, is_calibrated=False)
     found = " ".join(plain(summary_view(summaries.summarize(planner.find(request, "context")))).split())
     lacking = re.search(r"^DOES NOT FIT .* only (\S+) GiB is available, (\S+) GiB in the best case\.", whole)
-    uncertain = re.search(r"^UNCERTAIN .* 0\.00 to (\S+) GiB \((\S+) expected\) is left", found)
+    uncertain = re.search(r"^UNCERTAIN .* 0\.00 to (\S+) GiB \((\S+) expected\) is available", found)
 
     assert lacking is not None
     assert uncertain is not None
@@ -692,7 +692,7 @@ def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp
     _, after, _ = run(capsys, *words, "--deploy", str(tmp_path / "made"))
     text = " ".join(after.split())
 
-    assert "--deploy DIR writes" in before
+    assert "add --deploy DIR" in before
     assert "--deploy DIR" not in after
     assert f"Next Run {tmp_path / 'made'}/start.sh, then check the servers with" in text
     assert (tmp_path / "made" / "verify.txt").is_file()

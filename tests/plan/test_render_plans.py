@@ -204,8 +204,8 @@ def test_the_whole_text(fits: Plan) -> None:
 
 
 WHOLE = """\
-fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of
-131,072 tokens
+fits: 36.6 GiB of KV cache, 798,624 tokens, 11 concurrent requests of 131,072
+tokens
 openai/gpt-oss-20b on 1 x A100-80GB (79.25 GiB), vLLM 0.19.0
 
 GPU 0 · A100-80GB: 79.25 GiB, 36.56 GiB for the KV cache, enough for one request
@@ -224,7 +224,7 @@ GPU 0 · A100-80GB: 79.25 GiB, 36.56 GiB for the KV cache, enough for one reques
 KV CACHE
   per GPU               36.56 GiB (36.26 to 36.66)
   tokens                798,624 (792,000 to 800,800), slots of one layer group
-  max concurrency       11 of 131,072 tokens
+  max concurrency       11 requests of 131,072 tokens
   longest context       131,072 tokens
   KV cache per request  3.05 GiB per GPU
   blocks                99,828 of 16 tokens each
@@ -233,7 +233,7 @@ LIMITS
   - The KV cache, not the context, limits the requests at once.
 
 DEFAULTS OF THIS RELEASE
-  max_model_len 131072, max_num_seqs 256, max_num_batched_tokens 2048
+  max_model_len=131072, max_num_seqs=256, max_num_batched_tokens=2048
 
 COMMAND, linted for vLLM 0.19.0
   vllm serve openai/gpt-oss-20b \\
@@ -316,17 +316,17 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     assert (
         "  LAYOUT                FITS       CONTEXT  CONCURRENT  KV GiB PER GPU\n"
         "  2 x 1 GPU             yes         32,768      10,067            8.60\n"
-        "      one answer uses both cards\n"
+        "      One answer uses both cards.\n"
         "  TP 2                  yes         32,768       5,033            8.60\n"
-        "      one answer uses both cards\n"
+        "      One answer uses both cards.\n"
         "  PP 2                  ?          unknown     unknown         unknown\n"
-        "      the split is not known\n"
+        "      The split is not known.\n"
         "  DP 2                  no               -           -            8.60\n"
         "\n"
         "BEST LAYOUT: 2 x 1 GPU\n"
     ) in said
     assert "  KV cache per request  1.7 MiB per GPU\n" in said
-    assert "5,033 of the whole context in each replica, 10,067 in total" in " ".join(said.split())
+    assert "5,033 requests of the whole context in each replica, 10,067 in total" in " ".join(said.split())
     assert "ESTIMATED SPEED\n  Decoding of one request: at most 95 tokens/s (the weights are read" in said
     assert said.endswith("INVALID\n  - TP 3: 12 heads on 3 cards; 2 cards\n")
 

@@ -322,7 +322,9 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
         remarks.append("each rank has its own attention and KV cache; all ranks share the experts")
         shares.append(("expert parallel ranks", ranks.tensor * ranks.data, "every layer needs an all-to-all"))
     elif ranks.data > 1:
-        remarks.append(f"{ranks.data} copies run behind one port; without experts they equal separate servers")
+        remarks.append(
+            f"{ranks.data} copies run behind one port; without experts they are the same as separate servers"
+        )
     for what, size, exchanged in shares:
         slower, notes = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
