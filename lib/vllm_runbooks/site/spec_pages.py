@@ -153,7 +153,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
     )
     rows: list[Sequence[str]] = []
     for group, members in groupby(
-        ordered, lambda gpu: "Common" if gpu.name in places else _VENDORS.get(gpu.vendor, gpu.vendor)
+        ordered, lambda gpu: "Common" if gpu.name in places else _VENDORS.get(gpu.vendor or "", "Others")
     ):
         rows.append((group,))
         rows += [

@@ -129,7 +129,8 @@ def symptom_page(
     known = _known(" ".join([authored, *(json.dumps(e.value) for r in symptom.remedies for e in r.edits)]), values)
     is_plain = bool(set(PLACEHOLDER.findall(authored)) - set(known))
     # Fixes that differ only in their conditions are one fix here.
-    ways = list(dict.fromkeys(tuple(bilingual.filled(cell, known, _PLAIN) for cell in way) for way in ways))
+    filled = ((bilingual.filled(way, known, _PLAIN), bilingual.filled(cost, known, _PLAIN)) for way, cost in ways)
+    ways = list(dict.fromkeys(filled))
     holds = [say(condition.says) for condition in symptom.conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
