@@ -27,7 +27,8 @@ PROMPTS = (
     "key\\rvalue",
 )
 CARRIERS = ("", "", "", "2026-11-20T10:00:00.123456Z ", "vllm-1  | ", "2026-11-20 10:00:00 ")
-PROCESSES = ("(APIServer pid=77) ", "(APIServer pid=77) ", "", "\x1b[1;36m(APIServer pid=77)\x1b[0;0m ", "(ApiServer_1 pid=8) ")
+SERVER = "(APIServer pid=77) "
+PROCESSES = (SERVER, SERVER, "", "\x1b[1;36m(APIServer pid=77)\x1b[0;0m ", "(ApiServer_1 pid=8) ")
 OTHER = (
     "(EngineCore pid=78) DEBUG 11-20 10:00:00 [core.py:1] EngineCore loop active.",
     "(APIServer pid=77) INFO 11-20 10:00:01 [api_server.py:5] vLLM API server version 0.19.0",
@@ -52,7 +53,8 @@ def routine_line(chance: random.Random) -> str:
     if kind < 0.3:
         rate = chance.choice(("0.0", f"{chance.random() * 900:.1f}"))
         return (
-            f"{prefix}{logger}Engine 000: Avg prompt throughput: {rate} tokens/s, Avg generation throughput: {rate} tokens/s, "
+            f"{prefix}{logger}Engine 000: Avg prompt throughput: {rate} tokens/s, "
+            f"Avg generation throughput: {rate} tokens/s, "
             f"Running: {number} reqs, Waiting: 0 reqs, GPU KV cache usage: {chance.choice((0.1, 99.9, 100.0))}%, "
             "Prefix cache hit rate: 0.0%"
         )
@@ -60,7 +62,8 @@ def routine_line(chance: random.Random) -> str:
         return f'{prefix}INFO:     10.0.0.1:{number} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
     if kind < 0.6:
         return f'{prefix}INFO:     10.0.0.1:{number} - "GET /health HTTP/1.1" {chance.choice((200, 200, 503))} OK'
-    return f"{prefix}{logger}Received request cmpl-{number}: prompt: {chance.choice(PROMPTS)!r}, params: SamplingParams(n=1)"
+    prompt = chance.choice(PROMPTS)
+    return f"{prefix}{logger}Received request cmpl-{number}: prompt: {prompt!r}, params: SamplingParams(n=1)"
 
 
 def busy(log: str, seed: int) -> str:

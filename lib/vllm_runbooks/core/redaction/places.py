@@ -515,7 +515,8 @@ def _worth(text: str, values: Iterable[str]) -> set[int]:
         starts.add(start)
     stop = 0
     while is_coded and (coded := _MAYBE_CODED.search(text, stop)):
-        start, stop = text.rfind("\n", stop, coded.start()) + 1 or stop, text.find("\n", coded.start()) + 1 or len(text)
+        start = text.rfind("\n", stop, coded.start()) + 1 or stop
+        stop = text.find("\n", coded.start()) + 1 or len(text)
         line = _CODE.sub(_meant, text[start:stop]).lower()
         if _is_worth(line, present, names) or any(value.lower() in line for value in values):
             starts.add(start)
@@ -795,7 +796,9 @@ def _named(text: str) -> Iterator[Secret]:
         first, last = max(tried, word.start() - _BEFORE), word.start()
         tried = max(tried, last + 1)
         ends = _NAME_END.match(lowered, last)
-        if not ends or (_BEFORE_WORD.match(lowered, ends.end("name")) and not _DASH.search(text, max(first - 60, 0), last)):
+        if ends is None:
+            continue
+        if _BEFORE_WORD.match(lowered, ends.end("name")) and not _DASH.search(text, max(first - 60, 0), last):
             continue
         for start in range(first, last + 1):
             if named := _NAMED.match(text, start):

@@ -10,7 +10,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from vllm_runbooks.catalog.records import LineFormat
 from vllm_runbooks.core.records import Throughput
@@ -34,9 +34,11 @@ class Skipped(str):
     """Lines that are not read one by one: their user text, which may have secrets."""
 
     __slots__ = ("next_line", "samples")
+    next_line: int
+    """Number of the line that follows in the stream."""
+    samples: Sequence[Throughput]
 
-    def __new__(cls, text: str, next_line: int, samples: Sequence[Throughput]) -> Skipped:
-        """Create; `next_line` is the number of the line that follows in the stream."""
+    def __new__(cls, text: str, next_line: int, samples: Sequence[Throughput]) -> Self:
         skipped = super().__new__(cls, text)
         skipped.next_line, skipped.samples = next_line, samples
         return skipped
