@@ -443,6 +443,11 @@ def test_a_rejected_option_or_value_is_edited_without_a_release(
             f"{VALIDATION}: 1 validation error for SchedulerConfig\nmax_num_batched_tokens\n{SHOULD_BE}",
             "'max_num_seqs': 8, 'block_size': 0", [],
         ),
+        (
+            (f"{VALIDATION}: 1 validation error for CacheConfig\ngpu_memory_utilization\n"
+             "  Input should be less than or equal to 1 [type=less_than_equal, input_value=95.0, input_type=float]"),
+            "'gpu_memory_utilization': 95.0", [("gpu_memory_utilization", 0.95)],
+        ),
         (rejected("SchedulerConfig", "policy", "'fcfs' or 'priority'", "priorty"), "'scheduling_policy': 'priorty'",
          [("scheduling_policy", "priority")]),
         (rejected("CacheConfig", "cache_dtype", "'auto'", "x"), "'kv_cache_dtype': 'x'", [("kv_cache_dtype", None)]),

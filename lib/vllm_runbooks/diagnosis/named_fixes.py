@@ -128,6 +128,7 @@ _ALLOWED = re.compile(
 _ALLOWED_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
 _WITH_UNIT = re.compile(r"(\d{1,6})([kKmMgG])i?[bB]", re.ASCII)
 """A number with a unit of bytes, which options for counts reject."""
+_PERCENT = re.compile(r"([1-9]\d)(?:\.0)?", re.ASCII)
 _BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
 _PAIRS = re.compile(r"\w{1,40}=\w{1,40}(?:,\w{1,40}=\w{1,40})*", re.ASCII)
 _UNREADABLE = re.compile(r"Value (?P<value>.{1,400}) cannot be converted to <function loads", re.ASCII)
@@ -156,11 +157,13 @@ def _corrections(
     value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
     allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
     close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
-    in_bytes = _WITH_UNIT.fullmatch(value)
+    in_bytes, percent = _WITH_UNIT.fullmatch(value), _PERCENT.fullmatch(value)
     if close:
         yield "closest", close[0]
     elif in_bytes:
         yield "closest", str(int(in_bytes[1]) * 1024 ** (" KMG".index(in_bytes[2].upper())))
+    elif percent and captures.get("rule", "").endswith("less than or equal to 1"):
+        yield "closest", str(int(percent[1]) / 100)
     dimension, ranks = captures.get("dimension", ""), captures.get("ranks", "")
     if dimension.isdigit() and ranks.isdigit():
         powers = [2**power for power in range(1, 6) if 2**power < int(ranks) and int(dimension) % 2**power == 0]
