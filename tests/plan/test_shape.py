@@ -456,7 +456,7 @@ def test_pooling_models_have_no_lm_head() -> None:
 
     def weights(name: str, arguments: Sequence[str] = ()) -> float:
         plan = planner.plan_model(name, "L40S", tp=1, access="none", arguments=arguments)
-        return next(term.expected_gib for term in plan.per_gpu[0].terms if term.name == "weights")
+        return next(term.expected_gib or 0.0 for term in plan.per_gpu[0].terms if term.name == "weights")
 
     head = 2 * 151_936 * 4096 / 2**30
     base = weights("Qwen/Qwen3-8B")

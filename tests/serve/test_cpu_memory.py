@@ -18,7 +18,7 @@ def test_a_kv_cache_larger_than_the_host_fails(
     monkeypatch: pytest.MonkeyPatch, space: str, ranks: int, result: str
 ) -> None:
     """`VLLM_CPU_KVCACHE_SPACE` counts for each rank; without GPUs the rest is unknown."""
-    monkeypatch.setattr(preflight.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 << 18}.get)
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 << 18}.get)
     subject: Any = SimpleNamespace(variables={"VLLM_CPU_KVCACHE_SPACE": space}, cards=ranks)
     host = preflight.LaunchHost(None, "no GPU", (), None)
     steady: Any = None

@@ -212,7 +212,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
                 raise InputError(f"{name}: {file} has {size} bytes, more than the {limit} allowed for such a file")
             if sizes[file] not in (None, len(content)):
                 raise InputError(
-                    f"{name}: {file} has {sizes[file]} bytes on the Hub, but {len(content)} came; try again"
+                    f"{name}: {file} has {sizes[file]} bytes on the Hub, {len(content)} arrived; try again"
                 )
             folder.mkdir(parents=True, exist_ok=True)
             store(folder / file, content)

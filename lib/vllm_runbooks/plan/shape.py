@@ -1185,7 +1185,7 @@ _POOLING_CLASSES = (
     "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ClassificationModel",
     "ForRewardModeling", "RewardModel",
 )  # fmt: skip
-"""Ends of the names of pooling models (vllm 0.32.0 config/model.py:2322); of others that end in "Model", some are not."""
+"""Ends of the names of pooling models (vllm 0.32.0 config/model.py:2322); not all others in "Model" are."""
 
 
 def _pools(config: Mapping[str, Any], architecture: str | None) -> bool:

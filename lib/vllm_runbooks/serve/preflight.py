@@ -264,7 +264,7 @@ def memory(
 
 
 def _lacking_on_cpu(subject: ServedLaunch) -> str:
-    """Why the host's memory is too small for the KV cache of vLLM on a CPU; empty if it is not, or if that is unknown."""
+    """Why the host's memory is too small for the KV cache of vLLM on a CPU; empty if it is large enough."""
     space = subject.variables.get(_CPU_SPACE, "").strip()
     gib = int(space) * max(subject.cards, 1) if re.fullmatch(r"\d{1,9}", space, re.ASCII) else 0
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
