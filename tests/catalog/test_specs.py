@@ -67,11 +67,25 @@ def test_gpus_are_found_by_common_names(shelf: Specs, spec: str, expected: list[
     assert [(card.gpu.name, card.node) for card in shelf.gpus(spec)] == expected
 
 
+def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
+    """PyTorch's numbers for gfx942 and gfx950; rules for CUDA are not applied to them."""
+    expected = {"MI300X": (192, "9.4"), "MI325X": (256, "9.4"), "MI350X": (288, "9.5"), "MI355X": (288, "9.5")}
+    found = {name: shelf.gpu(name) for name in expected}
+    assert {name: (gpu.memory_gib, gpu.capability) for name, gpu in found.items()} == expected
+    assert {(gpu.version, gpu.formats) for gpu in found.values()} == {(None, None)}
+    assert shelf.gpu("L20").version == (8, 9)
+    assert shelf.gpu("H100").name == "H100-80GB"
+
+
 @in_one_test(
     ("spec", "said"),
     [
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
+        ("8xGaudi3", "Gaudi3: Intel Gaudi is not planned"),
+        ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),
+        ("Ascend 910B", "Ascend 910B: Huawei Ascend is not planned"),
+        ("cpu", "cpu: a CPU is not planned"),
         ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),
@@ -119,7 +133,7 @@ def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
     for gpu in shelf.table.gpus:
         for name in (gpu.name, *gpu.aliases):
             assert shelf.gpu(name) is gpu
-        assert gpu.capability is None or gpu.version is not None
+        assert (gpu.version is not None) == (gpu.capability is not None and gpu.vendor == "nvidia")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +143,7 @@ def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
         ("A100-80GB", 80, (79.14, 79.25), (8, 0)),
         ("H800", 80, (79.10, 79.10), (9, 0)),
         ("A6000", 48, None, (8, 6)),
-        ("L20", 48, (44.53, 44.53), None),
+        ("L20", 48, (44.53, 44.53), (8, 9)),
     ],
 )
 def test_nominal_and_reported_memory_are_separate(
@@ -198,7 +212,7 @@ def test_every_total_has_its_source(shelf: Specs) -> None:
         ("RTX5090", 1792, ("bf16", "fp8", "mxfp4")),
         ("T4", 320, ()),
         ("RTX 6000 Ada", None, ("bf16", "fp8")),
-        ("L20", 864, None),
+        ("L20", 864, ("bf16", "fp8")),
         ("MI300X", 5300, None),
     ],
 )

@@ -43,7 +43,7 @@ def test_the_layout_decides_the_weights() -> None:
 
     def gib(name: str) -> float:
         plan = planner.plan_model(name, "H100", tp=1, access="none")
-        return next(term.expected_gib for term in plan.per_gpu[0].terms if term.name == "weights")
+        return next(term.expected_gib or 0.0 for term in plan.per_gpu[0].terms if term.name == "weights")
 
     ends = 2 * 151_936 * 4096 * 2 / 2**30
     linear = gib("Qwen/Qwen3-8B") - ends

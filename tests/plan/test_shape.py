@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from rows import in_one_test
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.families import families
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Rope, Shape, shape
 
@@ -447,3 +449,21 @@ def test_shape_never_raises(seed: int, junk: Any) -> None:
         part[name] = junk
     found = shape(config)
     assert found.kinds or found.missing or found.layers == 0
+
+
+def test_pooling_models_have_no_lm_head() -> None:
+    """Embedding models by their modules.json or their class, and any model with `--runner pooling`."""
+
+    def weights(name: str, arguments: Sequence[str] = ()) -> float:
+        plan = planner.plan_model(name, "L40S", tp=1, access="none", arguments=arguments)
+        return next(term.expected_gib or 0.0 for term in plan.per_gpu[0].terms if term.name == "weights")
+
+    head = 2 * 151_936 * 4096 / 2**30
+    base = weights("Qwen/Qwen3-8B")
+    assert weights("Qwen/Qwen3-8B", ["--runner", "pooling"]) == pytest.approx(base - head, abs=0.001)
+    embedding = weights("Qwen/Qwen3-Embedding-8B")
+    assert embedding * 2**30 / 2 == pytest.approx(7_567_295_488, rel=0.001)
+    assert weights("Qwen/Qwen3-Embedding-8B", ["--runner", "generate"]) > embedding + head * 0.99
+    config = {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}
+    assert shape(config).pools
+    assert not shape({**config, "architectures": ["Qwen3ForCausalLM"]}).pools

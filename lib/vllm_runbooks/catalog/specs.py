@@ -92,7 +92,7 @@ class Gpu(Authored):
     memory_bandwidth_gb_s: float | None = None
     """Peak bandwidth of the GPU's own memory, in 10^9 bytes per second."""
     capability: str | None = None
-    """Compute capability, as "8.6"."""
+    """Compute capability, as "8.6"; of AMD GPUs as PyTorch reports it."""
     architecture: str | None = None
     interconnect: str | None = None
     """Link between GPUs of a host: "nvlink", "nvlink-bridge" (pairs, if a bridge is installed) or
@@ -102,6 +102,9 @@ class Gpu(Authored):
 
     @cached_property
     def version(self) -> Capability | None:
+        """Compute capability of an NVIDIA GPU: rules for CUDA do not hold for others."""
+        if self.vendor != "nvidia":
+            return None
         major, _, minor = (self.capability or "").partition(".")
         return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
@@ -137,6 +140,8 @@ class GpuTable(Authored):
     sources: dict[str, str]
     """Sources of the GPU's figures, by key."""
     gpus: tuple[Gpu, ...]
+    not_planned: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other accelerators that vLLM runs on, with the beginnings of their names."""
 
 
 @dataclass(frozen=True)
@@ -543,6 +548,9 @@ class Specs:
         for form in (_MEMORY_FIRST, _MEMORY_LAST):
             if (apart := form.fullmatch(text)) and (family := self._family(apart["name"])):
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
+        for kind, beginnings in self.table.not_planned.items():
+            if key.startswith(beginnings):
+                raise InputError(f"{text}: {kind} is not planned: its vLLM backend uses memory by rules of its own")
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         near_names = f" did you mean {_listed(names)}?" if names else ""

@@ -316,6 +316,7 @@ class _Loading(NamedTuple):
     offloaded: int
     """Bytes on the host instead."""
     drafting: Drafting | None = None
+    with_head: bool = True
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
@@ -355,6 +356,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         tokens=how.tokens,
         with_mtp=how.with_mtp,
         encoder_off=how.encoder_off,
+        with_head=how.with_head,
     )
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
@@ -446,6 +448,7 @@ def _terms(
         Drafting(settings.speculation.method, settings.speculation.tokens, settings.scheduler.max_model_len)
         if settings.speculation.method
         else None,
+        not settings.is_pooling,
     )
     weights = _weights(model, how)[stage]
     text = costs.activation(

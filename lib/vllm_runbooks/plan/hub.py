@@ -211,7 +211,9 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
             if (size := max(sizes[file] or 0, len(content))) > limit:
                 raise InputError(f"{name}: {file} has {size} bytes, more than the {limit} allowed for such a file")
             if sizes[file] not in (None, len(content)):
-                raise InputError(f"{name}: {file} has {sizes[file]} bytes on the Hub, but {len(content)} came; try again")
+                raise InputError(
+                    f"{name}: {file} has {sizes[file]} bytes on the Hub, {len(content)} arrived; try again"
+                )
             folder.mkdir(parents=True, exist_ok=True)
             store(folder / file, content)
     missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]

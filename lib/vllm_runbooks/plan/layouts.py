@@ -418,6 +418,7 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
         capability=devices[0].capability,
         tokens=settings.scheduler.batched_tokens,
         encoder_off=True,
+        with_head=not settings.is_pooling,
     )
     if loaded is None:
         return None
@@ -430,7 +431,7 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
             for name, size in weights.components.items()
             if name not in _NOT_READ
         )
-        if stage == ranks.pipeline - 1 and not model.stock.head:
+        if stage == ranks.pipeline - 1 and not model.stock.head and not settings.is_pooling:
             read += weights.components.get("embedding", 0)
         read += _kv_read(made.pool.stages[stage], context, model.shape.index_topk)
         cards = devices[stage * width : (stage + 1) * width]

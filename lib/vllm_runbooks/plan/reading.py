@@ -36,7 +36,9 @@ _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 QUANTIZATION_FILE = "hf_quant_config"
 """ModelOpt's own file, which vLLM reads if config.json has no quantization."""
-OTHER_FILES = (QUANTIZATION_FILE, *PROCESSOR_FILES)
+MODULES_FILE = "modules"
+"""File of sentence-transformers with the modules that pool."""
+OTHER_FILES = (QUANTIZATION_FILE, MODULES_FILE, *PROCESSOR_FILES)
 """Files next to config.json that plans read."""
 
 
@@ -111,7 +113,7 @@ def told_model(
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
             raise InputError(f"{source}: {key} is {str(dtype)[:40]}, not a dtype that vLLM supports; correct it")
-    config = {**config, **{file: others[file] for file in PROCESSOR_FILES if file in others}}
+    config = {**config, **{file: others[file] for file in (MODULES_FILE, *PROCESSOR_FILES) if file in others}}
     quantization = others.get(QUANTIZATION_FILE)
     if "quantization_config" not in config and isinstance(quantization, Mapping):
         inner = quantization.get("quantization")

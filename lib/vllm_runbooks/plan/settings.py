@@ -136,6 +136,7 @@ class LaunchSettings:
     quantization: str | None = None
     """`--quantization`; a checkpoint's own is in the shape."""
     is_v2_runner: bool = False
+    is_pooling: bool = False
     sampler: str = "sort"
     """Implementation of top-k and top-p in the profiling run: "sort", "triton" or "flashinfer"."""
     cpu_offload_bytes: int = 0
@@ -380,7 +381,8 @@ class _LaunchSettler:
         self.has_media = shape.encoders != () and not options.get("language_model_only")
         task = options.get("task") or options.get("convert") or "auto"
         runner = options.get("runner") or "auto"
-        self.is_pooling = runner == "pooling" or task in _POOLING_TASKS
+        is_default = runner == task == "auto"
+        self.is_pooling = runner == "pooling" or task in _POOLING_TASKS or (is_default and shape.pools)
         self.eager = bool(options.get("enforce_eager"))
         compilation = options.get("compilation_config")
         if isinstance(compilation, (int, str)) and not isinstance(compilation, bool):
@@ -1105,6 +1107,7 @@ class _LaunchSettler:
             scheduler=SchedulerSettings(length, batch, requests, is_fitted, concurrent, is_cut),
             quantization=option("quantization"),
             is_v2_runner=is_newer_runner,
+            is_pooling=self.is_pooling,
             sampler=sampler,
             cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
             cache=self.cache(),

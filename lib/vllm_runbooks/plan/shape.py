@@ -241,6 +241,8 @@ class Shape:
     vocabulary_size: int = 0
     max_positions: int | None = None
     """As in the configuration, without scaling."""
+    pools: bool = False
+    """Whether vLLM runs it as a pooling model by default: for embeddings, scores or classes."""
     ties_embeddings: bool | None = None
     head_bias: bool = False
     kinds: tuple[Layer, ...] = ()
@@ -1179,6 +1181,24 @@ def _layer_count(read: _ShapeReader) -> int:
     return count
 
 
+_POOLING_CLASSES = (
+    "ForTextEncoding", "EmbeddingModel", "ForSequenceClassification", "ForTokenClassification", "ClassificationModel",
+    "ForRewardModeling", "RewardModel",
+)  # fmt: skip
+"""Ends of the names of pooling models (vllm 0.32.0 config/model.py:2322); not all others in "Model" are."""
+
+
+def _pools(config: Mapping[str, Any], architecture: str | None) -> bool:
+    """Whether the class or a module of sentence-transformers pools (vllm 0.32.0 config/model.py:1277)."""
+    modules = config.get("modules")
+    types = [str(module.get("type")) for module in modules if isinstance(module, Mapping)] if _is_list(modules) else []
+    return (architecture or "").endswith(_POOLING_CLASSES) or any(name.endswith(".Pooling") for name in types)
+
+
+def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (list, tuple))
+
+
 def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     """Read the memory-relevant sizes of a `config.json`; never raises.
 
@@ -1193,7 +1213,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     inner_type = str(inner.get("model_type") or "")
     text_type = inner_type if inner_type in known_families else model_type
     family = known_families.get(text_type or "")
-    named = Shape(architecture, model_type, text_type, _dtype(config, text))
+    named = Shape(architecture, model_type, text_type, _dtype(config, text), pools=_pools(config, architecture))
     if family is None or outer_family is None:
         return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}",))
     read = _ShapeReader(text, family, is_partial=is_partial)

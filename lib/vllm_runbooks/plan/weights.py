@@ -675,12 +675,14 @@ def load(
     tokens: int | None = None,
     with_mtp: bool = False,
     encoder_off: bool = False,
+    with_head: bool = True,
 ) -> tuple[Loaded, ...] | None:
     """Weights on a GPU of each pipeline stage; None if `stock.missing` has the reason.
 
     `dtype` is `--dtype`: without it all checkpoints load as 16-bit values, including float32.
     `quantization` is the option; a checkpoint's own method has priority. `tokens` is
-    `--max-num-batched-tokens`. `encoder_off` means that all modalities are limited to 0.
+    `--max-num-batched-tokens`. `encoder_off` means that all modalities are limited to 0. Pooling models
+    have no LM head (`with_head`).
     """
     shape = stock.shape
     stored = shape.quantization
@@ -732,10 +734,10 @@ def load(
     for stage, count in enumerate(stages(shape.layers, ranks, release)):
         ends: Stored = ()
         is_last = stage == ranks.pipeline - 1
-        if stage == 0 or (is_last and not stock.head):
+        if stage == 0 or (is_last and with_head and not stock.head):
             ends += stock.embedding
         if is_last:
-            ends += (*stock.head, *stock.last_norm, *(stock.mtp if with_mtp else ()))
+            ends += (*(stock.head if with_head else ()), *stock.last_norm, *(stock.mtp if with_mtp else ()))
         loaded.append(_stage(stock, plan, start, start + count, ends))
         start += count
     return tuple(loaded)

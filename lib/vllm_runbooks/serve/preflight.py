@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,8 @@ from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
 MIB_PER_GIB = 1024
+_CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+"""Variable with the GiB of KV cache that each rank on a CPU reserves."""
 _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
@@ -214,7 +217,8 @@ def memory(
 ) -> Check:
     """Wait until GPU memory is stable, and check that the requested share is free."""
     if host.source is None:
-        return Check("memory", LaunchResult.UNKNOWN, host.why_none)
+        lacking = _lacking_on_cpu(subject)
+        return Check("memory", LaunchResult.FAILED if lacking else LaunchResult.UNKNOWN, lacking or host.why_none)
     visible = subject.visible
     cards = host.source.read().of(host.numbers)
     lost = next((card for card in cards if card.error is not None), None)
@@ -258,6 +262,16 @@ def memory(
         f"GPU {card.index}: {card.free_mib / MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
     )
     return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
+
+
+def _lacking_on_cpu(subject: ServedLaunch) -> str:
+    """Why the host's memory is too small for the KV cache of vLLM on a CPU; empty if it is large enough."""
+    space = subject.variables.get(_CPU_SPACE, "").strip()
+    gib = int(space) * max(subject.cards, 1) if re.fullmatch(r"\d{1,9}", space, re.ASCII) else 0
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if gib <= total:
+        return ""
+    return f"{_CPU_SPACE}={space} reserves {gib:,} GiB of KV cache, but this host has {total:,.1f} GiB; lower it"
 
 
 def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: float | None) -> str:

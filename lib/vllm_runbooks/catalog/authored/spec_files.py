@@ -47,7 +47,7 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
             yield (*at, "sources"), "is empty; a figure needs a source"
         if not 1 <= gpu.memory_gib <= 1024:
             yield (*at, "memory_gib"), f"{gpu.memory_gib} is not a GPU size in GiB"
-        if gpu.capability is not None and gpu.version is None:
+        if gpu.capability is not None and not re.fullmatch(r"\d{1,2}\.\d", gpu.capability, re.ASCII):
             yield (*at, "capability"), f"{gpu.capability!r} is not written as 8.6"
         yield from not_one_of((*at, "interconnect"), gpu.interconnect, INTERCONNECTS)
         yield from not_one_of((*at, "vendor"), gpu.vendor, VENDORS)
