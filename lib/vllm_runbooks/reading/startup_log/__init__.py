@@ -19,8 +19,8 @@ from vllm_runbooks.core.scan import PatternMatch
 from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
 from vllm_runbooks.reading.startup_log.launch import ShownLaunch
-from vllm_runbooks.reading.startup_log.log_lines import LogLine
-from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
+from vllm_runbooks.reading.startup_log.log_lines import LogLine, SkippedLines
+from vllm_runbooks.reading.startup_log.routine import RoutineLines
 from vllm_runbooks.reading.startup_log.tracebacks import Message, Tracebacks
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
@@ -88,8 +88,8 @@ class _LogReader:
                 self.named = log_lines.named_release(piece)
             yield piece
 
-    def take(self, lines: Sequence[LogLine] | Skipped) -> None:
-        if isinstance(lines, Skipped):
+    def take(self, lines: Sequence[LogLine]) -> None:
+        if isinstance(lines, SkippedLines):
             for sample in lines.samples:
                 assert self.draft is not None  # noqa: S101 - the first statistics of a run are read
                 self.draft.note_throughput(sample)

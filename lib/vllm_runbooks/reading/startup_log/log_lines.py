@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, islice
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from vllm_runbooks.core.records import Process, Quote
+from vllm_runbooks.core.records import Process, Quote, Throughput
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.startup_log import launch
 from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
@@ -220,6 +220,14 @@ class LogLine(NamedTuple):
             kept += match.start() - position
             position = match.end()
         return self.raw_column + position + target - kept
+
+
+class SkippedLines(list[LogLine]):
+    """An empty block in place of routine lines, with the figures of their statistics."""
+
+    def __init__(self, samples: Sequence[Throughput]) -> None:
+        super().__init__()
+        self.samples = samples
 
 
 def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
@@ -508,9 +516,12 @@ class _Lines:
             return [self._line(piece) for line in inner for piece in self._pieces(line)]
         return [self._line(piece) for piece in self._pieces(chunk)]
 
-    def all(self, blocks: Iterable[list[_Chunk] | Skipped]) -> Iterator[list[LogLine] | Skipped]:
+    def all(self, blocks: Iterable[list[_Chunk] | Skipped]) -> Iterator[list[LogLine]]:
         for block in blocks:
-            yield block if isinstance(block, Skipped) else [line for chunk in block for line in self.of(chunk)]
+            if isinstance(block, Skipped):
+                yield SkippedLines(block.samples)
+            else:
+                yield [line for chunk in block for line in self.of(chunk)]
         if self._partial:
             yield [self._line(piece) for chunk in self._partial.values() for piece in self._pieces(chunk)]
 
@@ -630,15 +641,12 @@ def skim(name: str, pieces: Iterable[str], routine: RoutineLines) -> Iterator[st
     yield from routine.skim(head, pieces) if is_log else pieces
 
 
-def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine] | Skipped]:
+def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
     """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply."""
     pieces = iter(pieces)
     head = next(pieces, "")
     page = is_page(name, head)
     lines = _Lines(_marks(head[:_HEAD], page=page))
     blocks = lines.all(_chunks(chain((head,), pieces), _wrapped_at(head)))
-    if page:
-        log = _only_log(line for block in blocks if not isinstance(block, Skipped) for line in block)
-        yield from iter(lambda: list(islice(log, BLOCK)), [])
-    else:
-        yield from blocks
+    log = _only_log(chain.from_iterable(blocks))
+    yield from iter(lambda: list(islice(log, BLOCK)), []) if page else blocks
