@@ -435,6 +435,8 @@ def test_a_rejected_option_or_value_is_edited_without_a_release(
             "KeyError: \"Reasoning parser 'granite3' not found. Available parsers: deepseek_r1, granite\"",
             "'reasoning_parser': 'granite3'", [("reasoning_parser", "granite")],
         ),
+        ("ValueError: LoRA rank 9 is greater than max_lora_rank 8.", "'max_lora_rank': 8", [("max_lora_rank", 16)]),
+        ("ValueError: LoRA rank 17 is greater than max_lora_rank 8.", "'max_lora_rank': 8", [("max_lora_rank", 32)]),
         (
             f"{VALIDATION}: 2 validation errors for SchedulerConfig\nmax_num_batched_tokens\n{SHOULD_BE}",
             "'max_num_seqs': 0", [("max_num_seqs", None)],
