@@ -1,4 +1,4 @@
-"""Sixty faults in correct manifests of all forms are reported on their lines."""
+"""Faults in correct manifests of all forms are reported on their lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vllm_runbooks.lint import checking
 HERE = Path(__file__).parent
 NAMES = sorted(path.name for path in (HERE / "manifests").iterdir())
 FAULTS = YAML(typ="safe").load(HERE / "manifest_faults.yaml")
-LEAST_FOUND = 55
+LEAST_FOUND = 56
 
 
 def lint(name: str, text: str) -> list[tuple[str, range]]:
@@ -43,7 +43,7 @@ def test_correct_manifest_has_no_problems(name: str) -> None:
 
 
 def test_faults_are_reported() -> None:
-    """At least 55 of the 60 faults are reported by their rules on their lines."""
+    """At least 56 of the 61 faults are reported by their rules on their lines."""
     missed = [f"{fault['file']}: {fault['at']}" for fault in FAULTS if not is_found(fault)]
-    assert len(FAULTS) == 60
+    assert len(FAULTS) == 61
     assert len(FAULTS) - len(missed) >= LEAST_FOUND, missed

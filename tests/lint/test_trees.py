@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,3 +185,19 @@ def test_many_files_are_linted_in_parallel(monkeypatch: pytest.MonkeyPatch) -> N
     in_parallel = checking.lint_texts(asked)
     assert in_parallel == one_by_one
     assert list(in_parallel) == list(asked)
+
+
+def process_of(_: object) -> int:
+    return os.getpid()
+
+
+def test_other_processes_lint_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two cores or more, and without a Python that all would ask."""
+    monkeypatch.setattr(checking, "_MUCH_TEXT", 0)
+    monkeypatch.setattr(checking, "_linted", process_of)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    texts: dict[str, tuple[str, Any]] = {f"{number}.sh": (GOOD, {}) for number in range(20)}
+
+    assert os.getpid() not in checking.lint_texts(texts).values()
+    asked = {name: (text, {"python": "python3"}) for name, (text, _) in texts.items()}
+    assert set(checking.lint_texts(asked).values()) == {os.getpid()}
