@@ -198,6 +198,8 @@ def test_other_processes_lint_many_files(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     texts: dict[str, tuple[str, Any]] = {f"{number}.sh": (GOOD, {}) for number in range(20)}
 
-    assert os.getpid() not in checking.lint_texts(texts).values()
-    asked = {name: (text, {"python": "python3"}) for name, (text, _) in texts.items()}
-    assert set(checking.lint_texts(asked).values()) == {os.getpid()}
+    in_others: set[object] = set(checking.lint_texts(texts).values())
+    in_this: set[object] = set(checking.lint_texts({name: (GOOD, {"python": "python3"}) for name in texts}).values())
+
+    assert os.getpid() not in in_others
+    assert in_this == {os.getpid()}

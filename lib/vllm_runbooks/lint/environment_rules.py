@@ -285,7 +285,8 @@ class _SettingRules:
         names = self.tables["environment.wrong-name"].get("known", ())
         inherited = self.tables["environment.not-exported"].get("inherited", ())
         for launch in self.page.starts:
-            is_behind = launch.invocation is not None and launch.start > setting.start and launch.container is None
+            is_contained = launch.container is not None and launch.container.size > 0
+            is_behind = launch.invocation is not None and launch.start > setting.start and not is_contained
             if is_behind and text.find("\n```", setting.end, launch.start) < 0:
                 is_read = name in names or (name.startswith(_PREFIX) and name in self.data_of(launch).environment)
                 return is_read and name not in inherited and name not in launch.environment

@@ -165,7 +165,7 @@ def from_arguments(
                 values.insert(0, value)
         else:
             values += option_words(spell(dest), value)
-    return WrittenLaunch("log", entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0)
+    return WrittenLaunch(entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
 
 
 def option_words(option: str, value: Any) -> list[str]:

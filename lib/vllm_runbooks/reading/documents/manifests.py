@@ -353,7 +353,6 @@ class _Manifest:
         text = values.get("command") or values.get("entrypoint")
         environment = self._environment(values.get("environment") or values.get("env"), is_interpolated=True)
         image = self._image(values.get("image"), is_interpolated=True)
-        options = self._options(name, values, node)
         around = replace(
             self.around,
             kind="compose",
@@ -361,8 +360,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_reserved(node, values),
-            container=options if is_service else None,
-            is_local=options.is_local,
+            container=self._options(name, values, node, is_service=is_service),
             language="compose" if isinstance(text, Scalar) else "yaml",
             within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
             keys=_keys(node),
@@ -373,8 +371,10 @@ class _Manifest:
         is_own = not entry and not _is_emptied(values.get("entrypoint"))
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
-    def _options(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> ContainerOptions:
-        """A service as the options of a container."""
+    def _options(
+        self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping, *, is_service: bool
+    ) -> ContainerOptions:
+        """A service as the options of a container; for another program's task its ports alone are certain."""
         names = {f"--{key.replace('_', '-')}" for key in values}
         devices = yaml_places.at(values.get("deploy"), "resources", "reservations")
         if any(yaml_places.at(devices, key) is not None for key in ("devices", "generic_resources")):
@@ -384,10 +384,10 @@ class _Manifest:
             for value in (values.get("ipc"), values.get("network_mode"))
         )
         ports = values.get("ports") or values.get("published_ports")  # the second of Ansible
-        health = values.get("healthcheck")
+        health = values.get("healthcheck") if is_service else None
         return ContainerOptions(
             names=names,
-            is_complete="extends" not in values and not self._is_template(node),
+            is_complete=is_service and "extends" not in values and not self._is_template(node),
             mounts=[text for key in ("volumes", "tmpfs") for text in pods.text_of(values.get(key))],
             ports=[_port(port) for port in yaml_places.items(ports)],
             network=network,

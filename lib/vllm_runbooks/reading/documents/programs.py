@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
@@ -16,6 +17,7 @@ from vllm_runbooks.reading.documents.starts import (
     Around,
     ContainerOptions,
     DocumentReading,
+    LaunchContext,
     LooseOption,
     Setting,
     Within,
@@ -432,27 +434,28 @@ class _Command:
         image = self.words[at + 1]
         options = launchers.container_options(self.words[at + 1 :], is_all=True)
         self.reading.images.append(image)
-        self.reading.settings += options.settings
-        self._add_node(image, options)
+        self._add_node(image, options, self._inside(options))
         return True
 
-    def _add_node(self, image: Word, options: ContainerOptions) -> None:
-        settings = {setting.name: setting for setting in options.settings}
-        around = replace(
-            self.around, kind="docker", environment=settings, image=image, gpus=options.gpus, name="", keys={},
-            is_local=False, container=options,
-        )  # fmt: skip
+    def _inside(self, options: ContainerOptions) -> Around:
+        """Context in a container with these options, which are added to the reading."""
+        self.reading.settings += options.settings
+        if options.image is not None:
+            self.reading.images.append(options.image)
+        environment = {setting.name: setting for setting in options.settings}
+        return replace(self.around, environment=environment, image=options.image, depth=self.around.depth + 1)
+
+    def _add_node(self, image: Word, options: ContainerOptions, around: Around) -> None:
+        around = replace(around, kind="docker", image=image, gpus=options.gpus, name="", keys={}, container=options)
         self.reading.starts.append(_start("node", (), self.words, around, prefix=self.words))
 
     def _read_container(self, launcher: launchers.ContainerLauncher) -> None:
-        if launcher.how == "exec":
-            self._read_inside(self.words[launcher.begin :])
-            return
         readers = {
             "kubectl": self._read_kubectl,
             "sandbox": self._read_sandbox,
             "run": self._read_run,
             "compose": self._read_service,
+            "exec": self._read_exec,
         }
         if launcher.how in readers:
             readers[launcher.how](launcher.begin)
@@ -460,48 +463,46 @@ class _Command:
     def _read_service(self, begin: int) -> None:
         """Read `docker compose run [options] SERVICE COMMAND`."""
         options = launchers.container_options(self.words[begin:])
-        self.reading.settings += options.settings
         entry = (options.entrypoint,) if options.entrypoint is not None else ()
-        settings = {setting.name: setting for setting in options.settings}
-        around = replace(self.around, environment=settings, depth=self.around.depth + 1)
+        around = replace(self._inside(replace(options, image=None)), image=self.around.image)
         words = (*entry, *options.rest)
         if words and not (words[0].value or "").startswith("-"):
             read_command(words, around, self.reading)
 
     def _read_run(self, begin: int) -> None:
-        words = self.words
-        options = launchers.container_options(words[begin:])
-        self.reading.settings += options.settings
-        image = options.image
+        options = launchers.container_options(self.words[begin:])
+        image, around = options.image, self._inside(options)
         if image is None:
             return
-        self.reading.images.append(image)
         around = replace(
-            self.around,
-            kind="docker" if self.around.kind == "shell" else self.around.kind,
+            around,
+            kind="docker" if around.kind == "shell" else around.kind,
             environment=self._passed(options.settings),
-            image=image,
             gpus=options.gpus,
             job=None,
             container=options,
-            is_local=options.is_local,
+            depth=self.around.depth,
         )
-        before = words[: begin + options.size]
+        before = self.words[: begin + options.size]
         count = len(self.reading.starts)
         entry = (options.entrypoint,) if options.entrypoint is not None else None
         run_image(entry, options.rest, image, around, self.reading, before=before)
+        self._put_before(count, before)
+        if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
+            self._add_node(image, options, around)
+
+    def _put_before(self, first: int, before: tuple[Word, ...]) -> None:
+        """Add the words of a container's command to the launches in it, from an index on."""
         self.reading.change_starts(
-            count,
+            first,
             lambda start: replace(
                 start,
-                start=min(words[0].start, start.start),
-                end=max(words[-1].end, start.end),
+                start=min(self.words[0].start, start.start),
+                end=max(self.words[-1].end, start.end),
                 prefix=(*before, *(word for word in start.prefix if word not in before)),
                 invocation=self.around.invocation,
             ),
         )
-        if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
-            self._add_node(image, options)
 
     def _passed(self, settings: list[Setting]) -> dict[str, Setting]:
         """The container's environment; a name alone hands on the shell's own value."""
@@ -516,33 +517,20 @@ class _Command:
 
     def _read_sandbox(self, begin: int) -> None:
         sandbox = launchers.sandbox(self.words, begin)
-        image = sandbox.image
-        settings = {setting.name: setting for setting in sandbox.settings}
-        self.reading.settings += sandbox.settings
-        environment = {**self.around.environment, **settings}
-        around = replace(self.around, image=image, depth=self.around.depth + 1, environment=environment)
+        around = self._inside(sandbox)
+        around = replace(around, environment={**self.around.environment, **around.environment})
         count = len(self.reading.starts)
         before = self.words[: sandbox.size]
         rest = self.words[len(before) :]
-        if image is not None:
-            self.reading.images.append(image)
         if sandbox.is_run:
             around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
-            run_image(None, rest, image, around, self.reading, before=before)
+            run_image(None, rest, sandbox.image, around, self.reading, before=before)
         else:
             first = _Command(rest, around, self.reading).command_at()
             if first is not None:
                 read_command(rest[first:], around, self.reading)
                 before = (*before, *rest[:first])
-        self.reading.change_starts(
-            count,
-            lambda start: replace(
-                start,
-                start=min(self.words[0].start, start.start),
-                prefix=start.prefix if start.prefix[: len(before)] == before else (*before, *start.prefix),
-                invocation=self.around.invocation,
-            ),
-        )
+        self._put_before(count, before)
 
     def command_at(self) -> int | None:
         """Start of a launch, or of a script that may contain one, with the `env` before it."""
@@ -551,35 +539,24 @@ class _Command:
                 return next((at for at in range(index) if self.heads[at] == "env"), index)
         return None
 
-    def _read_inside(self, words: tuple[Word, ...]) -> None:
+    def _read_exec(self, begin: int) -> None:
         """Read `docker exec [options] NAME COMMAND`; COMMAND begins at the first launch found."""
+        words = self.words[begin:]
         first = _Command(words, replace(self.around, environment={}), self.reading).command_at()
         if first is not None:
-            options = launchers.container_options(words[:first])
-            settings = {setting.name: setting for setting in options.settings}
-            self.reading.settings += options.settings
-            around = replace(self.around, environment=settings, depth=self.around.depth + 1)
-            read_command(words[first:], around, self.reading)
+            options = replace(launchers.container_options(words[:first]), image=None)
+            read_command(words[first:], replace(self._inside(options), image=self.around.image), self.reading)
 
     def _read_kubectl(self, begin: int) -> None:
         pod = launchers.pod(self.words[begin:])
-        self.reading.settings += pod.settings
+        around = replace(self._inside(pod), kind="kubernetes")
+        end = len(self.words) - len(pod.rest)
         if pod.image is None:
-            self._read_inside(pod.rest)
-            return
-        self.reading.images.append(pod.image)
-        around = replace(
-            self.around,
-            kind="kubernetes",
-            environment={setting.name: setting for setting in pod.settings},
-            image=pod.image,
-            depth=self.around.depth + 1,
-        )
-        if not pod.is_run:
+            self._read_exec(end)
+        elif not pod.is_run:
             read_command(pod.rest, around, self.reading)
         else:
-            before = self.words[: len(self.words) - len(pod.rest)]
-            run_image(None, pod.rest, pod.image, around, self.reading, before=before)
+            run_image(None, pod.rest, pod.image, around, self.reading, before=self.words[:end])
 
 
 def run_image(
@@ -686,31 +663,19 @@ def _start(
 ) -> WrittenLaunch:
     seen = gpus.seen(around.environment, around.gpus)
     is_step = any((word.value or word.raw).partition("=")[0] in gpus.OF_STEP for word in prefix)
+    context: dict[str, Any] = {item.name: getattr(around, item.name) for item in fields(LaunchContext)}
+    if around.job is not None and seen is None and not is_step:
+        context["group"] = around.group or around.job
     return WrittenLaunch(
-        kind=around.kind,
-        entry=entry,
-        words=words,
-        start=min((word.start for word in places), default=0),
-        end=max((word.end for word in places), default=0),
-        prefix=prefix,
-        environment=around.environment,
-        image=around.image,
-        release=images.release_of(around.image.value) if around.image is not None else None,
-        gpus=seen,
-        given=around.gpus,
-        group=around.group or (around.job if seen is None and not is_step else None),
-        name=around.name,
-        language=around.language,
-        within=around.within,
-        keys=around.keys,
-        is_certain=around.is_certain,
-        is_reconstructed=around.is_reconstructed,
-        invocation=around.invocation,
-        container=around.container,
-        pod=around.pod,
-        is_local=around.is_local,
-        builder=around.builder,
-        has_own_options=around.has_own_options,
+        entry,
+        words,
+        min((word.start for word in places), default=0),
+        max((word.end for word in places), default=0),
+        prefix,
+        images.release_of(around.image.value) if around.image is not None else None,
+        seen,
+        around.gpus,
+        **context,
     )
 
 

@@ -135,36 +135,22 @@ class ContainerOptions:
         return bool(self.ports) and self.network != "host" and all(port.is_local for port in self.ports)
 
 
-@dataclass(frozen=True)
-class WrittenLaunch:
-    """A launch of vLLM."""
+@dataclass(frozen=True, kw_only=True)
+class LaunchContext:
+    """Where a launch is written and runs."""
 
-    kind: str
+    kind: str = "shell"
     """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "config" (a file for
     `--config`), "argv" or "log"."""
-    entry: str
-    """"serve", "api_server", "image" (the image's default command), "LLM", "EngineArgs",
-    "AsyncEngineArgs", "run-batch", "bench latency" and so on; "node" for a host of a Ray cluster,
-    which has an environment and no arguments."""
-    words: tuple[Word, ...]
-    start: int
-    end: int
-    prefix: tuple[Word, ...] = ()
-    """Words before the arguments: wrappers, `docker run` with its options and image, `vllm
-    serve`."""
+    name: str = ""
     environment: Mapping[str, Setting] = field(default_factory=dict)
     """Settings of this document that the launch sees."""
     image: Word | None = None
-    release: str | None = None
-    gpus: Gpus | None = None
-    """GPUs visible to the launch."""
-    given: Gpus | None = None
-    """GPUs of its container: the launch counts them from 0, and sees fewer if a variable restricts
-    them."""
     group: Gpus | None = None
     """GPUs of all pods that serve together, if the launch is in one of several, or of its Slurm job on one host."""
-    name: str = ""
-    keywords: tuple[Keyword, ...] = ()
+    container: ContainerOptions | None = None
+    pod: PodContainer | None = None
+    """Container of a pod that it runs in."""
     language: str = "shell"
     """Syntax of the words: "shell", "compose" (a text that Compose splits), "yaml", "json" or
     "python" (lists), "systemd", "glued", "argv"."""
@@ -176,18 +162,42 @@ class WrittenLaunch:
     """False if something before the command is unknown, or if it is in the middle of a sentence."""
     is_reconstructed: bool = False
     """Whether blanks or line ends that a paste lost were put back."""
-    is_elided: bool = False
-    """Whether `...` replaces arguments in the text."""
     invocation: Invocation | None = None
     """Shell invocation, if any: background, waiting, loop."""
-    container: ContainerOptions | None = None
-    pod: PodContainer | None = None
-    """Container of a pod that it runs in."""
-    is_local: bool = False
     builder: str = ""
     """Chart, operator or server that builds the launch and has its own vLLM; empty for vLLM's own command."""
     has_own_options: bool = False
     """Whether the builder reads options of its own among those of vLLM."""
+
+
+@dataclass(frozen=True)
+class WrittenLaunch(LaunchContext):
+    """A launch of vLLM."""
+
+    entry: str
+    """"serve", "api_server", "image" (the image's default command), "LLM", "EngineArgs",
+    "AsyncEngineArgs", "run-batch", "bench latency" and so on; "node" for a host of a Ray cluster,
+    which has an environment and no arguments."""
+    words: tuple[Word, ...]
+    start: int
+    end: int
+    prefix: tuple[Word, ...] = ()
+    """Words before the arguments: wrappers, `docker run` with its options and image, `vllm
+    serve`."""
+    release: str | None = None
+    gpus: Gpus | None = None
+    """GPUs visible to the launch."""
+    given: Gpus | None = None
+    """GPUs of its container: the launch counts them from 0, and sees fewer if a variable restricts
+    them."""
+    keywords: tuple[Keyword, ...] = ()
+    is_elided: bool = False
+    """Whether `...` replaces arguments in the text."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the ports of its container are published on loopback only."""
+        return self.container is not None and self.container.is_local
 
     @property
     def has_more_variables(self) -> bool:
@@ -234,33 +244,18 @@ class DocumentReading:
 
 
 @dataclass(frozen=True)
-class Around:
+class Around(LaunchContext):
     """Context in which a command runs."""
 
-    kind: str = "shell"
-    name: str = ""
-    environment: Mapping[str, Setting] = field(default_factory=dict)
-    image: Word | None = None
     gpus: Gpus | None = None
-    group: Gpus | None = None
+    """GPUs of the container."""
     job: Gpus | None = None
     """GPUs of the Slurm job around it."""
-    container: ContainerOptions | None = None
-    pod: PodContainer | None = None
-    language: str = "shell"
-    within: tuple[Within, ...] = ()
-    keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     is_page: bool = False
     """In a page `<model>` is a placeholder and `...` an omission, whatever a shell would make of them."""
-    is_certain: bool = True
-    is_reconstructed: bool = False
     depth: int = 0
-    invocation: Invocation | None = None
-    is_local: bool = False
     is_rendered: bool = False
     """Whether the statements of a template are left out of the text."""
-    builder: str = ""
-    has_own_options: bool = False
 
     @property
     def known(self) -> dict[str, str]:

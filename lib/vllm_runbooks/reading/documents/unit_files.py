@@ -122,7 +122,6 @@ def _read_container(
         environment={**around.environment, **{setting.name: setting for setting in read.settings}},
         image=image,
         gpus=read.gpus,
-        is_local=read.is_local,
         container=read,
     )
     programs.run_image(words.get("Entrypoint"), words.get("Exec", ()), image, around, reading)
