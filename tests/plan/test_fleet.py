@@ -19,10 +19,9 @@ from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.render import wrong
-from vllm_runbooks.plan import planner
+from vllm_runbooks.plan import confirmation, fleet, planner
+from vllm_runbooks.plan.fleet import Host, InstancePart, ParallelSizes
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.deployment import confirmation, fleet
-from vllm_runbooks.reading.deployment.fleet import Host, InstancePart, ParallelSizes
 
 RELEASES = ("0.7.2", "0.8.5", "0.11.0", "0.16.0", "0.19.0", "0.32.0")
 EIGHT = (Host(tuple("01234567")),)

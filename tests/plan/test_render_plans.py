@@ -16,6 +16,7 @@ from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, Resi
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.budget import subject
+from vllm_runbooks.plan.confirmation import Confirmation, Look, PrintedLine
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import (
     Find,
@@ -36,7 +37,6 @@ from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.plan.terms import Band
 from vllm_runbooks.reading import sources
-from vllm_runbooks.reading.deployment.confirmation import Confirmation, Look, PrintedLine
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")

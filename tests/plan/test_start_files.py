@@ -24,14 +24,13 @@ from vllm_runbooks.host.nodes.records import Cluster, NodeConnection, NodeEnviro
 from vllm_runbooks.host.records import Inventory
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.render import wrong
-from vllm_runbooks.plan import planner, start_files
+from vllm_runbooks.plan import containers, executors, fleet, planner, start_files
+from vllm_runbooks.plan.fleet import Host, ParallelSizes
 from vllm_runbooks.plan.network import NodeLink, traffic
 from vllm_runbooks.plan.records import StartFiles
 from vllm_runbooks.plan.render import start_files as shown
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import documents
-from vllm_runbooks.reading.deployment import containers, executors, fleet
-from vllm_runbooks.reading.deployment.fleet import Host, ParallelSizes
 
 MODEL = "Qwen/Qwen3-8B"
 CARDS = "A100-80GB-SXM@node1,A100-80GB-SXM@node2"

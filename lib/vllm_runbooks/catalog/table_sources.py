@@ -25,7 +25,7 @@ TABLES: Mapping[str, str] = {
     "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
     "speculative_keys": "vllm_runbooks.catalog.release_rules:ValueHistory",
     "speculative_methods": "vllm_runbooks.catalog.release_rules:SinceRelease",
-    "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
+    "printed_lines": "vllm_runbooks.plan.confirmation:LineFormatRow",
     "engine_classes": "vllm_runbooks.reading.documents.engine_classes:EngineClass",
     "engine_programs": "vllm_runbooks.reading.documents.engine_programs:EngineProgram",
     "launch_forms": "vllm_runbooks.reading.documents.launch_forms:LaunchForm",

@@ -23,10 +23,10 @@ from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
 from vllm_runbooks.host.records import Inventory
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.confirmation import Confirmation
 from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
 from vllm_runbooks.plan.requests import PlanningRequest
 from vllm_runbooks.reading import sources
-from vllm_runbooks.reading.deployment.confirmation import Confirmation
 from vllm_runbooks.runbooks import plan_evidence
 
 _ONE_HOST = "dist.one_host"

@@ -23,12 +23,11 @@ from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import files as plan_files
-from vllm_runbooks.plan import planner
+from vllm_runbooks.plan import fleet, planner
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, LaunchResult
-from vllm_runbooks.reading.deployment import fleet
 from vllm_runbooks.serve import preflight
 from vllm_runbooks.serve.guard import LaunchRequest, Run
 from vllm_runbooks.serve.subject import ServedLaunch

@@ -197,8 +197,7 @@ def plan(
 def _deploy(
     request: PlanningRequest, answer: Plan | Layouts, folder: Path, *, port: int | None, retries_posts: bool
 ) -> None:
-    from vllm_runbooks.plan import planner
-    from vllm_runbooks.reading.deployment import fleet
+    from vllm_runbooks.plan import fleet, planner
 
     if answer.fits is False:
         output.say(f"no files written to {folder}: the model does not fit")

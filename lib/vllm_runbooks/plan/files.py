@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vllm_runbooks.plan import proxy
+from vllm_runbooks.plan import confirmation, fleet, proxy
 from vllm_runbooks.plan.records import Find, ParallelLayout, Plan, PlannedRank
 from vllm_runbooks.plan.requests import SIZES, PlanningRequest, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plan.servers import parts, split_of
 from vllm_runbooks.plan.shape import Experts
-from vllm_runbooks.reading.deployment import confirmation, fleet
 
 _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utilization"}
 """By question the option that its plan sets."""

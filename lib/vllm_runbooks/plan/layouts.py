@@ -16,6 +16,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.core.views.summary import concurrency_text
+from vllm_runbooks.plan import executors
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
 from vllm_runbooks.plan.encoders import tower_of
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
@@ -24,7 +25,6 @@ from vllm_runbooks.plan.records import Speed
 from vllm_runbooks.plan.settings import PARTITION, LaunchSettings, mismatch
 from vllm_runbooks.plan.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
-from vllm_runbooks.reading.deployment import executors
 
 Make = Callable[[Ranks, Device], LaunchSettings]
 """Settings of a launch with this split on GPUs of which this is the first."""

@@ -13,7 +13,7 @@ from vllm_runbooks.catalog.specs import HostGpu, Specs
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.lint import linting as lint
-from vllm_runbooks.plan import actual, settings
+from vllm_runbooks.plan import actual, fleet, settings
 from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
@@ -25,7 +25,7 @@ from vllm_runbooks.reading.arguments import parse
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import alike
 from vllm_runbooks.reading.arguments.typed import expected_type, option_words
-from vllm_runbooks.reading.deployment import fleet, is_secret
+from vllm_runbooks.reading.deployment import is_secret
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.linting import Knowledge

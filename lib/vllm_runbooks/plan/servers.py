@@ -7,12 +7,12 @@ from typing import Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.plan import fleet
 from vllm_runbooks.plan.records import PlannedDeployment
 from vllm_runbooks.plan.requests import SIZES, NodePlace, PlanningRequest, numbers_of, sizes_of
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import deployment
-from vllm_runbooks.reading.deployment import fleet
 
 
 def hosts(request: PlanningRequest, count: int) -> tuple[fleet.Host, ...]:

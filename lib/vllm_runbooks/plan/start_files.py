@@ -14,12 +14,12 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.nodes.records import Cluster, NodeConnection, NodeEnvironment, NodeFinding, Reachability
 from vllm_runbooks.host.records import VLLM_PACKAGES
+from vllm_runbooks.plan import containers, executors, fleet
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.network import Network, NodeLink
 from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
-from vllm_runbooks.reading.deployment import containers, executors, fleet
 
 WAYS = ("nnodes", "ray")
 """Methods that join hosts."""

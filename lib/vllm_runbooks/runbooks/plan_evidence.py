@@ -26,11 +26,11 @@ from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.budget import Budget, Device
+from vllm_runbooks.plan.confirmation import Confirmation
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.requests import PlanningRequest
-from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _UNNAMED = "the log's GPU"

@@ -20,11 +20,11 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import applied
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.plan.fleet import ParallelSizes
 from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing
-from vllm_runbooks.reading.deployment.fleet import ParallelSizes
 from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 

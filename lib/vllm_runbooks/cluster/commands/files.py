@@ -92,10 +92,9 @@ def files(
     from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.host import nodes as clusters
     from vllm_runbooks.host.nodes import loading as node_loading
-    from vllm_runbooks.plan import planner
+    from vllm_runbooks.plan import fleet, planner
     from vllm_runbooks.plan.render import plans as render_plans
     from vllm_runbooks.plan.render import start_files as render_start_files
-    from vllm_runbooks.reading.deployment import fleet
 
     read = node_loading.read_nodes(nodes)
     names = [node.name for node in read.nodes]

@@ -45,8 +45,8 @@ def start(
     `named.open_carrier`. The rest is as on the command line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
+    from vllm_runbooks.plan import fleet
     from vllm_runbooks.probe.starts import Guarded, LaunchResult
-    from vllm_runbooks.reading.deployment import fleet
     from vllm_runbooks.serve import guard as guarded_start
     from vllm_runbooks.serve.subject import ServedLaunch
 

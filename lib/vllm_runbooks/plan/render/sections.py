@@ -41,10 +41,10 @@ from vllm_runbooks.reading.documents import as_option
 
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
+    from vllm_runbooks.plan.confirmation import Confirmation
     from vllm_runbooks.plan.inverse import WayOut
     from vllm_runbooks.plan.remedies import PlanRemedy
     from vllm_runbooks.plan.requests import PlanningRequest
-    from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 
 def _unplanned(why: str) -> RenderedView:

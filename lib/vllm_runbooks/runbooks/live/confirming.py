@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan.confirmation import confirmation
+from vllm_runbooks.plan.fleet import InstancePart
 from vllm_runbooks.probe.starts import Fleet, Guarded, LaunchResult, Printed
 from vllm_runbooks.reading.deployment import Deployment
-from vllm_runbooks.reading.deployment.confirmation import confirmation
-from vllm_runbooks.reading.deployment.fleet import InstancePart
 from vllm_runbooks.runbooks.live import starting
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import places

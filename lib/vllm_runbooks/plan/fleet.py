@@ -13,10 +13,10 @@ from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
+from vllm_runbooks.plan import executors
 from vllm_runbooks.reading.deployment import (
     Deployment,
     EditRefusedError,
-    executors,
     references,
     systemd_quoted,
     to_compose,

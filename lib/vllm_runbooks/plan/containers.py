@@ -8,17 +8,16 @@ from dataclasses import replace
 
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import executors, fleet
+from vllm_runbooks.plan.fleet import Host, InstancePart
 from vllm_runbooks.reading.deployment import (
     Deployment,
-    executors,
-    fleet,
     references,
     to_compose,
     to_docker,
     to_shell,
     yaml_quoted,
 )
-from vllm_runbooks.reading.deployment.fleet import Host, InstancePart
 
 RAY_NAME = "vllm-ray"
 """Container of Ray and the servers in it."""

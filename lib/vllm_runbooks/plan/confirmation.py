@@ -10,8 +10,8 @@ from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
-from vllm_runbooks.reading.deployment.executors import is_before
-from vllm_runbooks.reading.deployment.fleet import Host, InstancePart, ParallelSizes
+from vllm_runbooks.plan.executors import is_before
+from vllm_runbooks.plan.fleet import Host, InstancePart, ParallelSizes
 
 
 @dataclass(frozen=True)
