@@ -360,12 +360,13 @@ def test_a_sentence_about_several_hosts_joins_none(inside: str, is_error: bool) 
 
 
 def test_a_wrapper_of_vllm_passes_its_arguments_on() -> None:
-    """A program that is named after vLLM and serves with its options."""
+    """A script that is named after vLLM and serves with its options; other programs have options of their own."""
     command = "python3 /opt/my_vllm_wrapper.py serve Qwen/Qwen3-8B --served-model-name a --turbo 3"
 
     assert launches("a.sh", command) == 1
-    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "vllm-with-cache")) == 1
-    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "other")) == 0
+    assert launches("a.sh", command.replace("wrapper.py", "with_cache.sh")) == 1
+    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "other.py")) == 0
+    assert launches("a.sh", command.replace("my_vllm_wrapper.py", "vllm-router")) == 0
     assert launches("a.sh", "vllm-bench serve Qwen/Qwen3-8B --served-model-name a") == 0
 
 

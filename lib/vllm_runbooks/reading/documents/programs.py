@@ -351,8 +351,9 @@ class _Command:
                 return program, 2
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
-        if "vllm" in head and "bench" not in head and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
-            return "serve", 2  # a program that passes its arguments on
+        is_script = "vllm" in head and head.endswith((".py", ".sh"))
+        if is_script and following[:1] == ["serve"] and are_own(self.words[index + 2 :]):
+            return "serve", 2  # it passes its arguments on
         if head == "api_server.py" and (
             index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
         ):
