@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.reading.arguments.spelling import misspelt
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _OF_NAMES = frozenset(
@@ -21,8 +24,12 @@ _OF_NAMES = frozenset(
 _OF_COMMANDS = frozenset(("option.required",))
 
 
-def is_certain(hit: Hit, launch: WrittenLaunch) -> bool:
-    """Whether a hit holds whatever the program adds to the launch."""
+def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
+    """The hit if it holds whatever the program adds to the launch; a typing error of a name is information."""
     if not launch.builder:
-        return True
-    return hit.rule not in _OF_COMMANDS and not (launch.has_own_options and hit.rule in _OF_NAMES)
+        return hit
+    if launch.has_own_options and hit.rule in _OF_NAMES:
+        nearest, written = hit.says.get("nearest", ""), hit.says.get("written") or hit.says.get("option", "")
+        is_misspelt = hit.rule == "option.unknown" and nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")])
+        return replace(hit, edits=(), is_information=True) if is_misspelt else None
+    return None if hit.rule in _OF_COMMANDS else hit
