@@ -53,6 +53,16 @@ def test_a_server_with_vllm_inside_has_options_of_its_own(text: str, expected: l
     assert rules(f"{text}\n", "a.sh") == expected
 
 
+def test_a_misspelt_option_of_vllm_is_information_where_a_server_has_its_own() -> None:
+    """Its own options are not reported."""
+    text = (
+        "llm_configs:\n- model_loading_config: {model_id: m}\n  engine_kwargs: {max_modle_len: 8, my_batch_size: 2}\n"
+    )
+    issues = checking.lint_text(text, name="a.yaml").issues
+
+    assert [(issue.severity.value, issue.text) for issue in issues] == [("info", "max_modle_len")]
+
+
 def test_arguments_of_another_packages_class_are_checked_by_value() -> None:
     """Its own arguments are unknown here."""
     text = "from ray.serve.llm import LLMConfig\nLLMConfig(engine_kwargs={'max_batch': 1, 'dtype': 'hlf'})\n"

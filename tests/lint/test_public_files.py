@@ -65,6 +65,14 @@ def test_options_of_a_container_command_are_not_checked(name: str, text: str) ->
     assert found(name, text) == ["error option.unknown --turbo"]
 
 
+def test_other_programs_may_run_in_the_background() -> None:
+    """Only a server of vLLM that nobody waits for is reported."""
+    assert found("run.sh", "redis-server &\nvllm serve Qwen/Qwen3-8B\n") == []
+    assert found("run.sh", "sleep 1 | cat &\nvllm serve Qwen/Qwen3-8B &\necho done\n") == [
+        "warning shell.background-unwatched vllm serve Qwen/Qwen3-8B"
+    ]
+
+
 def test_compose_up_launches_what_its_file_says() -> None:
     """The names of services after `up` are no command."""
     assert launches("run.sh", "docker compose --profile gpu up -d --build vllm serve") == 0

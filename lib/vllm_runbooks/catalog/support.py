@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from vllm_runbooks.catalog import folders, options
+from vllm_runbooks.catalog.languages import listed
 from vllm_runbooks.core.errors import InputError
 
 _MLA = "MLA"
@@ -123,8 +124,8 @@ def names(option: str, version: str) -> frozenset[str]:
     return frozenset(name for name, runs in _runs(option).items() if _at(runs, position) is not None)
 
 
-def releases_with(option: str, name: str) -> tuple[tuple[str, str], ...]:
-    """Ranges of the releases in the catalog that know a name of an option: first and last release of each."""
+def releases_with(option: str, name: str) -> str:
+    """Releases in the catalog that know a name of an option, such as `0.9.2 to 0.12.0`; empty if none does."""
     releases = _document()["releases"]
     ranges: list[list[int]] = []
     for first, last, *_ in _runs(option).get(name, ()):
@@ -132,7 +133,8 @@ def releases_with(option: str, name: str) -> tuple[tuple[str, str], ...]:
             ranges[-1][1] = last
         else:
             ranges.append([first, last])
-    return tuple((releases[first], releases[last]) for first, last in ranges)
+    texts = [" to ".join(dict.fromkeys((releases[first], releases[last]))) for first, last in ranges]
+    return listed(texts) if texts else ""
 
 
 @cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.reading.arguments.spelling import misspelt
 from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell.troubles import Spans
@@ -80,11 +82,15 @@ def _of_image(name: str) -> Build:
     return Build(None, "newest" if images.is_newest(name) else "unknown", is_fork)
 
 
-def is_certain(hit: Hit, launch: WrittenLaunch) -> bool:
-    """Whether a hit holds whatever the program that builds the launch adds to it."""
+def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
+    """The hit if it holds whatever the program adds to the launch; a typing error of a name is information."""
     if not launch.builder:
-        return True
-    return hit.rule != "option.required" and not (launch.has_own_options and hit.rule in _OF_OTHERS)
+        return hit
+    if launch.has_own_options and hit.rule in _OF_OTHERS:
+        nearest, written = hit.says.get("nearest", ""), hit.says.get("written") or hit.says.get("option", "")
+        is_misspelt = hit.rule == "option.unknown" and nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")])
+        return replace(hit, edits=(), is_information=True) if is_misspelt else None
+    return None if hit.rule == "option.required" else hit
 
 
 def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch], Build]) -> Mapping[str, Spans]:

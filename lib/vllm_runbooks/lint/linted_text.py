@@ -324,6 +324,8 @@ class LintedText:
 
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
+            if trouble.kind == "background-unwatched" and not self._has_launch(trouble):
+                continue
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.intended is None:
             yield from self._of_starts()
@@ -347,15 +349,13 @@ class LintedText:
                 yield Hit(_IMAGE_STAYS, launch.image.start, launch.image.end, says)
             if launch.entry in CALLS:
                 problems = arguments.parse_call(_literals(launch), data, launch.entry)
-                for hit in option_rules.of_call(launch, problems, data, tables):
-                    if not builds.is_certain(hit, launch):
-                        continue
+                hits = option_rules.of_call(launch, problems, data, tables)
+                for hit in filter(None, (builds.of_built(hit, launch) for hit in hits)):
                     made = hit.edits or calls.edits(self.page, launch, hit, data, tables)
                     yield replace(hit, edits=made, is_call=True)
             else:
-                for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
-                    if not builds.is_certain(hit, launch):
-                        continue
+                hits = option_rules.of_start(self.page, launch, parsed, data, tables)
+                for hit in filter(None, (builds.of_built(hit, launch) for hit in hits)):
                     if message := hit.says.get("message"):
                         needed = meaning.needed_values(self._command(launch, parsed), message, data)
                         hit = replace(hit, says={**hit.says, **needed})  # noqa: PLW2901 - the same hit, with more to say
@@ -376,6 +376,9 @@ class LintedText:
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
+
+    def _has_launch(self, trouble: Trouble) -> bool:
+        return any(launch.start < trouble.end and trouble.start < launch.end for launch in self.page.starts)
 
     def _is_graver(self, hit: Hit, trouble: Trouble) -> bool:
         rule, cause = (self.knowledge.rules.get(name) for name in (hit.rule, _rule_of(trouble)))

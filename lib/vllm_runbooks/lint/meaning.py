@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.catalog.options import ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.specs import Capability, Fits, Gpu, HostGpu, Model, ParserFit
-from vllm_runbooks.catalog.support import Support
+from vllm_runbooks.catalog.support import Support, releases_with
 from vllm_runbooks.reading.arguments.spelling import misspelt
 
 OF_ONE_OPTION = frozenset(
@@ -376,7 +376,7 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
         rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
-        yield _broken(rule, *names, backend=name, nearest=misspelt(name, backends))
+        yield _broken(rule, *names, backend=name, **_alternatives("attention_backend", name, backends))
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
@@ -536,7 +536,14 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     ):
         parser, has_plugin = command.word(dest), f"{dest.replace('_call', '')}_plugin" in command.flags
         if parser is not None and is_read and table and parser not in table and not has_plugin:
-            yield _broken(rule, dest, parser=parser, known=_listed(table), nearest=misspelt(parser, table))
+            says = {"parser": parser, "known": _listed(table), **_alternatives(dest, parser, table)}
+            yield _broken(rule, dest, **says)
+
+
+def _alternatives(option: str, name: str, names: Iterable[str]) -> dict[str, str | None]:
+    """Releases that have an unknown name, else the name that it is a typing error of."""
+    releases = releases_with(option, name)
+    return {"releases": releases} if releases else {"nearest": misspelt(name, names)}
 
 
 def _others(

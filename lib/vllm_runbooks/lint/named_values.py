@@ -91,7 +91,9 @@ def _of_name(
     row = registered.get(path, {})
     source, value = row.get("as", path), _cased(named.value, row)
     names, others = (
-        (support.names(source, data.version), row.get("others", ())) if path in registered else _hints(option)
+        (support.names(source, data.version), registered.get(source, row).get("others", ()))
+        if path in registered
+        else _hints(option)
     )
     is_open = "." in value or _is_open(value) or value.lower() in _UNSET
     if not names or value in names or value in others or is_open:
@@ -111,7 +113,7 @@ def _of_name(
     label = named.dest if launch.entry in CALLS else option.name
     says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked}
     says |= {"nearest": nearest} if nearest else {"choices": _choices(names)}
-    says |= {"releases": _ranges(releases)} if releases else {}
+    says |= {"releases": releases} if releases else {}
     yield Hit(_CHOICE, *place, says, _edits(launch, parsed, named, nearest), is_call=launch.entry in CALLS)
 
 
@@ -147,10 +149,6 @@ def _hints(option: Option | None) -> tuple[Collection[str], Collection[str]]:
 def _past(dest: str) -> frozenset[str]:
     past = (options.load(version).by_dest.get(dest) for version in options.known_releases())
     return frozenset(str(name) for option in past if option for name in (*(option.choices or ()), *option.hints))
-
-
-def _ranges(releases: Iterable[tuple[str, str]]) -> str:
-    return listed([first if first == last else f"{first} to {last}" for first, last in releases])
 
 
 def _place(launch: WrittenLaunch, parsed: Parsed, dest: str) -> tuple[int, int] | None:
@@ -203,7 +201,7 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
             nearest = None if releases else nearest
             says["option"] = label if dest != "speculative_config" else f"{label}.{key}"
             says |= {"nearest": nearest} if nearest else {"choices": ", ".join(choices)}
-            says |= {"releases": _ranges(releases)} if releases else {}
+            says |= {"releases": releases} if releases else {}
         edits = _edits(launch, parsed, named, nearest) if nearest else ()
         rule = _CHOICE if choices else f"option.{fault.kind}"
         yield Hit(rule, *place, says, edits, is_call=launch.entry in CALLS)

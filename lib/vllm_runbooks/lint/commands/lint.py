@@ -200,11 +200,8 @@ def lint(
             for (name, text), linted in zip(safe_texts.items(), checked.values(), strict=True)
             for block in render_issues.diff_view(text, linted.fixed or text, redact.redact_name(name))
         )
-    elif fix and out is not None and (several or out.is_dir()):
-        _write_fixed(files, named, options, out, settings)
     elif fix:
-        ((name, text),) = named.items()
-        _show_fixed(text, checked[name], options[name], out, form=form, settings=settings[name])
+        _show_fixed(files, named, checked, options, out, form=form, settings=settings)
     elif form == "json":
         output.write_json(to_json(next(iter(checked.values()))))
     elif form == "sarif":
@@ -358,7 +355,14 @@ def folder_of(name: str) -> Path | None:
 
 
 def _show_fixed(
-    text: str, linted: Linted, options: dict[str, Any], out: Path | None, *, form: str, settings: LintSettings
+    files: tuple[str, ...],
+    named: Mapping[str, str],
+    checked: Mapping[str, Linted],
+    options_of: Mapping[str, dict[str, Any]],
+    out: Path | None,
+    *,
+    form: str,
+    settings: Mapping[str, LintSettings],
 ) -> None:
     """Print the corrected text; remaining issues go to standard error."""
     from vllm_runbooks.core.display import to_json
@@ -366,7 +370,11 @@ def _show_fixed(
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
 
-    rules = knowledge.knowledge().rules
+    if out is not None and (len(named) > 1 or out.is_dir()):
+        _write_fixed(files, named, options_of, out, settings)
+        return
+    ((file, text),) = named.items()
+    linted, options, rules = checked[file], options_of[file], knowledge.knowledge().rules
     mended = checking.mended(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
@@ -379,11 +387,11 @@ def _show_fixed(
         if linted.fixed != mended:
             output.say("secrets are redacted in the output; -o FILE writes the script with its secrets")
     again = checking.lint_text(mended, **options)
-    rest = replace(again, issues=settings.reported(again.issues, rules))
+    rest = replace(again, issues=settings[file].reported(again.issues, rules))
     name = options["name"] + " (fixed)" if out is None else str(out)
     is_written = out is not None
     summary = render_issues.fixed_line(
-        settings.reported(linted.issues, rules), rest.issues, linted.lang, is_written=is_written
+        settings[file].reported(linted.issues, rules), rest.issues, linted.lang, is_written=is_written
     )
     unknown = render_issues.unknown_releases([rest])
     terminal.remark([*unknown, *render_issues.left_view(rest, redact.redact_name(name)), summary])
@@ -403,11 +411,11 @@ def _write_fixed(
     from vllm_runbooks.reading import sources
 
     rules = knowledge.knowledge().rules
-    root = os.path.commonpath([os.path.abspath(name if Path(name).is_dir() else Path(name).parent) for name in files])
+    root = Path(os.path.commonpath([(path if path.is_dir() else path.parent).resolve() for path in map(Path, files)]))
     fixed = {name: checking.mended(text, **options[name]) for name, text in named.items()}
     changed = {name: sources.read_rewritable(name) for name, text in named.items() if fixed[name] != text}
     for name, text in changed.items():
-        target = folder / os.path.relpath(os.path.abspath(name), root)
+        target = folder / Path(name).parent.resolve().relative_to(root) / Path(name).name
         target.parent.mkdir(parents=True, exist_ok=True)
         store(target, fixed[name])
         shutil.copymode(name, target)
