@@ -21,7 +21,7 @@ BUILT_UP = {
     "reading.arguments.json_keys._JsonChecker",
     "reading.arguments.values.ValueReader",
     "reading.arguments.words.Rewritten",
-    "reading.documents.launchers.Options",
+    "reading.documents.starts.ContainerOptions",
     "reading.documents.magics.Lines",
     "reading.documents.quoted_code._Level",
     "reading.documents.starts.DocumentReading",

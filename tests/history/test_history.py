@@ -837,7 +837,7 @@ def test_two_releases_differ_in_their_defaults(capsys: pytest.CaptureFixture[str
     assert head.startswith("DIFFERS  1 result differs · ")
     assert rest.startswith(f"a: {first}, a supervised launch of Qwen/Qwen3-8B, started ")
     inputs, results = out.index("options.gpu_memory_utilization: 0.9 -> 0.92 (+0.02, +2.2%)"), out.index("Results")
-    assert inputs < results < out.index("facts.kv_cache_gib: 20.0 -> 22.0 (+2, +10.0%)")
+    assert inputs < results < out.index("facts.kv_cache_gib: 20 -> 22 (+2, +10.0%)")
     assert "Default changed: vLLM uses" in out
     same = compared(capsys, first[:8], first)
     assert (same[0], same[1].splitlines()[0]) == (
@@ -896,7 +896,7 @@ def test_checks_are_compared_run_by_run(capsys: pytest.CaptureFixture[str]) -> N
 
     status, out = compared(capsys, "everything~2", "everything~1")
     assert status == 0
-    assert "seconds: 1.0 -> 2.0 (+1, +100.0%)" in out
+    assert "seconds: 1 -> 2 (+1, +100.0%)" in out
     assert compared(capsys, "everything~1", "everything")[0] == 1
 
 

@@ -910,7 +910,7 @@ def test_findings_that_differ_only_in_figures_are_one() -> None:
 
     assert taken.gpus == (0, 1, 3)
     assert taken.text.startswith("36.0, 2.8, 2.7 GiB of 79.2 GiB in use by other processes;")
-    assert render.inventories.text(found).count("inventory --watch before the launch") == 1
+    assert render.inventories.text(found).count("inventory --watch to choose a GPU") == 1
 
 
 def test_the_case_of_a_snapshot_names_its_gpus(capsys: pytest.CaptureFixture[str]) -> None:

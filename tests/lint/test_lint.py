@@ -1152,7 +1152,7 @@ def test_fix_writes_the_changed_files_of_a_folder(tmp_path: Path, capsys: pytest
     assert (fixed / "gpu" / "bad.sh").stat().st_mode & 0o777 == 0o750
     assert bad.read_text().endswith("--swap-space 4\n")
     _, err = capsys.readouterr()
-    assert err.endswith("bad.sh: Fixed 1, 0 remaining.\nvllm-runbooks: 1 of 2 files changed\n")
+    assert err.endswith("bad.sh: Fixed 1 issue, 0 remaining.\nvllm-runbooks: 1 of 2 files changed\n")
 
     cli.run([*given, "-o", str(deploy)])
 

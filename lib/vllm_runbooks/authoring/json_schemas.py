@@ -127,7 +127,7 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
     def _or_pieces(name: str, node: Any) -> Any:
         """Allow patterns as lists of pieces, which are joined."""
         pieces = {"type": "array", "items": {"type": "string"}}
-        if is_printed or name not in ("pattern", "patterns"):
+        if is_printed or name not in ("pattern", "patterns", "routine"):
             return node
         if name == "pattern":
             return {"anyOf": [node, pieces]}

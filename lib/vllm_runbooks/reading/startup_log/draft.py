@@ -82,7 +82,7 @@ class LaunchDraft:
     throughput_step: int = 1
     """Sampling interval of periodic lines."""
     throughput_lines: int = 0
-    last_sample: int = 0
+    last_sample: int = -1
     """Number of the last periodic line."""
     fastest: float | None = None
     served: LogLine | None = None
