@@ -290,7 +290,10 @@ _PEM_LINE_REACH = 260
 """Characters within which a line of a key begins: the longest one, with its frame."""
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,64}[A-Z])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
+"""Identifiers and hexadecimal ids have no capital; of encoded ASCII text, three of four first letters of a group are."""
+_MARKS = bytes(ord("x" if re.match(r"[A-Za-z0-9+/_-]", chr(code)) else " ") for code in range(256))
+_LONG = b"x" * 20
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
 """Characters that decoded base64 text rarely contains, unlike random words."""
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
@@ -326,6 +329,8 @@ _BEFORE = 32
 """Characters before such a word within which its name begins."""
 _NAME_END = re.compile(f"(?P<name>[a-z0-9_-]{{0,60}}?{_NAME_PART}){_AFTER_NAME}", re.ASCII)
 """From such a word to the end of its name, in lower-cased text."""
+_TOKEN = re.compile(r"token(?!(?:s|_ids)(?![a-z0-9_-]))", re.ASCII)
+"""All but the frequent names of counted tokens, which are no name of a secret."""
 _BEFORE_WORD = re.compile(
     r"[ \t]{1,8}(?!(?:bearer|basic|digest|token|api)\b)[a-z]{1,40}(?=[.,;:!?]?(?:[ \t\r\n]|\Z))", re.ASCII
 )
@@ -508,7 +513,7 @@ def _worth(text: str, values: Iterable[str]) -> set[int]:
     for word in present:
         starts.update(_lines_with(word, lowered))
     for word in names:
-        starts.update(_lines_with(word, lowered, _NAME_END))
+        starts.update(_lines_with(word, lowered, _name_of_value))
     start = before = 0
     for _, end in _encoded(text, values):
         start, before = text.rfind("\n", before, end - 1) + 1 or start, end - 1
@@ -528,15 +533,30 @@ def _lower(text: str) -> str:
     return text.replace("\u0130", "i").lower()  # the only letter whose lower case is longer
 
 
-def _lines_with(word: str, text: str, pattern: re.Pattern[str] | None = None) -> Iterator[int]:
-    """Starts of the lines with a word at which a pattern matches."""
-    position = text.find(word)
+def _name_of_value(text: str, position: int) -> re.Match[str] | None:
+    """The rest of a name in lower-cased text, unless it is a word of prose."""
+    name = _NAME_END.match(text, position)
+    if name and _BEFORE_WORD.match(text, name.end("name")):
+        return name if _DASH.search(text, max(position - _BEFORE - 60, 0), position) else None
+    return name
+
+
+def _lines_with(word: str, text: str, is_worth: Callable[[str, int], object] | None = None) -> Iterator[int]:
+    """Starts of the lines with a word that is worth a closer look."""
+
+    def next_place(start: int) -> int:
+        if word != "token":
+            return text.find(word, start)
+        token = _TOKEN.search(text, start)
+        return token.start() if token else -1
+
+    position = next_place(0)
     while position >= 0:
         after = position + 1
-        if pattern is None or pattern.match(text, position):
+        if is_worth is None or is_worth(text, position):
             yield text.rfind("\n", 0, position) + 1
             after = text.find("\n", position)
-        position = text.find(word, after) if after > 0 else -1
+        position = next_place(after) if after > 0 else -1
 
 
 def is_row(line: str) -> bool:
@@ -908,9 +928,20 @@ def _decoded(value: str) -> bytes:
         return b""
 
 
+def _long_words(text: str) -> Iterator[re.Match[str]]:
+    """Words that can be base64, which bytes find many times faster than the pattern."""
+    marks = text.encode("ascii", "replace").translate(_MARKS)
+    start = marks.find(_LONG)
+    while start >= 0:
+        if match := _BASE64.match(text, start):
+            yield match
+        end = marks.find(b" ", start)
+        start = marks.find(_LONG, end) if end >= 0 else -1
+
+
 def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
     spans = []
-    for match in _BASE64.finditer(text):
+    for match in _long_words(text):
         value = match[0]
         if _HEX.match(value):
             continue
