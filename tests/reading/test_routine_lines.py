@@ -93,5 +93,18 @@ def test_a_log_with_routine_lines_is_read_as_line_by_line(path: Path, monkeypatc
     monkeypatch.setattr(routine, "_BLOCK", 9000)
     text = busy(path.read_text("utf-8"), len(path.parent.name))
     in_bulk = read(text, 4000)
-    monkeypatch.setattr(log_lines, "skim", lambda _name, pieces, _routine: pieces)
+    monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
     assert in_bulk == read(text, 4000)
+
+
+@pytest.mark.parametrize("line", ["", "a", "still waiting", "Traceback (most recent call last):", "KeyError: 'x'"])
+def test_equal_lines_are_read_as_line_by_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of an exception's message and between other lines; of those without a meaning few are read."""
+    lines = next(path for path in LOGS if "oom" in path.parent.name).read_text("utf-8").splitlines()
+    raised = next(number for number, text in enumerate(lines) if "Error: " in text) + 1
+    for at in (raised, 3):
+        lines[at:at] = [line] * 6000
+    text = "\n".join(lines)
+    in_bulk = read(text, len(text))
+    monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
+    assert in_bulk == read(text, len(text))

@@ -14,7 +14,7 @@ from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.printed import is_closed, moment, number, pairs
 from vllm_runbooks.core.records import Phase, PrintedFigure, Quote, RaisedException, ServerRun, SymptomHit, Throughput
-from vllm_runbooks.core.redaction.redact import redact_record, redact_text, watch
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.core.scan import PatternMatch
 from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
@@ -37,8 +37,8 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog)
-        text = log_lines.skim(document.name, document.pieces(), RoutineLines(catalog.lines, log_lines.IN_HEADERS))
-        for lines in log_lines.read_lines(document.name, reader.noting(watch(text))):
+        routine = RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns.find)
+        for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), routine):
             reader.take(lines)
         starts += reader.finish(evidence.vllm)
     return redact_record(starts)
@@ -48,7 +48,7 @@ def follow(evidence: Evidence, catalog: Catalog) -> Iterator[list[ServerRun]]:
     """Read a document that is still being written: yield the launches so far at each pause and at its end."""
     [document] = evidence.documents
     reader, is_new = _LogReader(0, catalog), False
-    for lines in log_lines.read_lines(document.name, reader.noting(watch(document.pieces()))):
+    for lines in log_lines.read_lines(document.name, reader.noting(document.pieces())):
         reader.take(lines)
         if not lines and is_new:
             yield redact_record(copy.deepcopy(reader, {id(catalog): catalog}).finish(evidence.vllm))

@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.records import Process, Quote, Throughput
-from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.core.redaction.redact import redact_text, watch
 from vllm_runbooks.reading.startup_log import launch
 from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
 
@@ -629,24 +629,20 @@ def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
             yield line._replace(region=region)
 
 
-def skim(name: str, pieces: Iterable[str], routine: RoutineLines) -> Iterator[str]:
-    """Yield a text for `read_lines`, without the routine lines of a log that need not be read."""
-    pieces = iter(pieces)
-    head, following = next(pieces, ""), next(pieces, "")
-    yield head
-    if not following:
-        return
-    pieces = chain((following,), pieces)
-    is_log = not (page := is_page(name, head)) and not _marks(head[:_HEAD], page=page) and not _wrapped_at(head)
-    yield from routine.skim(head, pieces) if is_log else pieces
+def read_lines(name: str, pieces: Iterable[str], routine: RoutineLines | None = None) -> Iterator[list[LogLine]]:
+    """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply.
 
-
-def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
-    """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply."""
+    With `routine`, the lines of a plain log that need not be read one by one are skipped. The text's
+    secrets are then known to `redact_text`.
+    """
     pieces = iter(pieces)
     head = next(pieces, "")
-    page = is_page(name, head)
-    lines = _Lines(_marks(head[:_HEAD], page=page))
-    blocks = lines.all(_chunks(chain((head,), pieces), _wrapped_at(head)))
+    page, width = is_page(name, head), _wrapped_at(head)
+    marks = _marks(head[:_HEAD], page=page)
+    text: Iterator[str] = chain((head,), pieces)
+    if routine and not (page or marks or width):
+        text = routine.skim(text)
+    lines = _Lines(marks)
+    blocks = lines.all(_chunks(watch(text), width))
     log = _only_log(chain.from_iterable(blocks))
     yield from iter(lambda: list(islice(log, BLOCK)), []) if page else blocks

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, Self
 
@@ -20,6 +20,8 @@ _KEPT = 4
 an exception's message, affects at most the next four lines."""
 _BLOCK = 1 << 20
 """Characters that are searched together."""
+_REPEATED, _FIRST_REPEATED = 5000, 4200
+"""Equal lines without a meaning from which on most are skipped, and how many are read: more than a message's characters."""
 _OPEN = ".*"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
 _PREFIX = (
@@ -54,9 +56,12 @@ class _Kind(NamedTuple):
 class RoutineLines:
     """The routine lines of a catalog, as one expression."""
 
-    def __init__(self, formats: Iterable[LineFormat], headers: Sequence[str]) -> None:
+    def __init__(
+        self, formats: Iterable[LineFormat], headers: Sequence[str], meanings: Callable[[str], Sequence[object]]
+    ) -> None:
         """Compile; user text with one of the words `headers` may be several lines, and is not routine."""
         self._headers = headers
+        self._meanings = meanings
         self._kinds: dict[int, _Kind] = {}
         bodies, group = [], 3
         for source in (source for line_format in formats for source in line_format.routine):
@@ -66,12 +71,15 @@ class RoutineLines:
             rest = r"[^\r\n]{0,60000}" if source.endswith(_OPEN) else ""
             bodies.append(f"({re.sub(r'[?]P<[a-z_]+>', '', source.removesuffix(_OPEN))}{rest})")
             group += 1 + len(named)
-        self._finditer = re.compile(f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n", re.ASCII | re.MULTILINE).finditer
+        self._repeated = group
+        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{{_REPEATED - 1},}}"
+        self._finditer = re.compile(
+            f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n|{repeated}", re.ASCII | re.MULTILINE
+        ).finditer
 
-    def skim(self, head: str, pieces: Iterable[str]) -> Iterator[str]:
-        """Yield a log's text after its head, with `Skipped` in place of the lines that need not be read."""
-        run = _Run(head.count("\n") + 1)
-        at_line_start = head.endswith("\n")
+    def skim(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Yield a log's text, with `Skipped` in place of the lines that need not be read."""
+        run, at_line_start = _Run(), True
         for text in _blocks(pieces):
             yield from self._skimmed(text, 0 if at_line_start else text.find("\n") + 1 or len(text), run)
             at_line_start = text.endswith("\n")
@@ -82,6 +90,16 @@ class RoutineLines:
         for match in self._finditer(text, start):
             begin, end = match.span()
             group = match.lastindex or 0
+            if group == self._repeated:
+                line = match[group]
+                if not self._meanings(line) and not self._may_hold_header(line, 0, len(line)):
+                    run.number = number
+                    yield from run.interrupted(text[position:begin] + line * _FIRST_REPEATED)
+                    run.number += (end - begin) // len(line) - _FIRST_REPEATED - _KEPT
+                    yield run.skipped(run.number)
+                    yield from run.interrupted(line * _KEPT)
+                    position, number = end, run.number
+                continue
             is_open, figures = self._kinds[group]
             if is_open and self._may_hold_header(text, match.start(group), end):
                 continue
@@ -116,15 +134,15 @@ class RoutineLines:
 class _Run:
     """Consecutive routine lines."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
+        self.number = 1
         """Of the next line."""
         self.last: dict[object, deque[tuple[int, re.Match[str]]]] = {}
         """Last lines of each kind, with their numbers."""
         self.texts: list[str] = []
         self.samples: list[Throughput] = []
         self._counts: Counter[object] = Counter()
-        self._reached = number
+        self._reached = 1
         """Number of the line that the reader expects."""
 
     def read_one(self, kind: object, line: str) -> Iterator[str]:
