@@ -623,6 +623,22 @@ def test_speculation_is_parsed(told: dict[str, Any], expected: tuple[int, int, s
     assert (found.speculation.tokens, found.speculation.layers, found.speculation.model) == expected
 
 
+@pytest.mark.parametrize(
+    ("pooling", "batch"),
+    [
+        ({"pooling_mode_lasttoken": True, "include_prompt": True}, 8192),
+        ({"pooling_mode": "lasttoken"}, 8192),
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_lasttoken": False}, 40960),
+        ({"pooling_mode_cls_token": True}, 40960),
+    ],
+)
+def test_only_models_that_pool_the_last_token_read_prompts_in_chunks(pooling: dict[str, Any], batch: int) -> None:
+    """The file of sentence-transformers decides whether a batch holds a whole prompt."""
+    config = {"1_Pooling/config": pooling}
+    found = settle(replace(_DENSE, max_positions=40960), {"runner": "pooling"}, "0.19.0", config=config, **_H100)
+    assert (found.missing, found.scheduler.batched_tokens) == ((), batch)
+
+
 def test_without_a_gpu_dependent_settings_are_named() -> None:
     """Batch and requests are unknown, and so are settings derived from them."""
     found = settle(_DENSE, {}, "0.24.0")

@@ -214,7 +214,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
                 raise InputError(
                     f"{name}: {file} has {sizes[file]} bytes on the Hub, {len(content)} arrived; try again"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
             store(folder / file, content)
     missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]
     with ThreadPoolExecutor(_PARALLEL) as pool:

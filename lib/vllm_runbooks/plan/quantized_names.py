@@ -11,8 +11,9 @@ from vllm_runbooks.catalog.specs import ModelFile, Specs
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
 
-_NOT_QUANTIZED = ("lm_head", "re:.*(?:vision|visual|audio)", r"re:.*\.(?:gate|router)$")
-"""Modules that the tools leave out: the LM head, encoders, and the gates of experts."""
+_NOT_QUANTIZED = ("lm_head", "re:.*(?:vision|visual|audio|linear_attn)", r"re:.*\.(?:gate|router|shared_expert_gate)$")
+"""Modules that the tools leave out: the LM head, encoders, linear attention (llm-compressor's examples of Qwen3-Next
+and Qwen3.5), and the gates of experts."""
 _PREFIX = "meta-"
 """Word that some names of Llama models begin with."""
 
@@ -43,7 +44,7 @@ def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
 
 def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
     last = name.rpartition("/")[2]
-    for candidate in (name, last, last.casefold().removeprefix(_PREFIX)):
+    for candidate in (name, f"{name}-BF16", last, last.casefold().removeprefix(_PREFIX)):
         model = specs.model(candidate)
         if model is not None and model.id is not None:
             yield specs.file(model.id)

@@ -22,6 +22,7 @@ from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 from vllm_runbooks.plan.requests import SIZES, PlanningRequest, freest_first, release_of
+from vllm_runbooks.plan.settings import POOLING_FILE
 from vllm_runbooks.reading.arguments import parse
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import alike
@@ -38,7 +39,7 @@ QUANTIZATION_FILE = "hf_quant_config"
 """ModelOpt's own file, which vLLM reads if config.json has no quantization."""
 MODULES_FILE = "modules"
 """File of sentence-transformers with the modules that pool."""
-OTHER_FILES = (QUANTIZATION_FILE, MODULES_FILE, *PROCESSOR_FILES)
+OTHER_FILES = (QUANTIZATION_FILE, MODULES_FILE, POOLING_FILE, *PROCESSOR_FILES)
 """Files next to config.json that plans read."""
 
 
@@ -113,7 +114,7 @@ def told_model(
         dtype = config.get(key)
         if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
             raise InputError(f"{source}: {key} is {str(dtype)[:40]}, not a dtype that vLLM supports; correct it")
-    config = {**config, **{file: others[file] for file in (MODULES_FILE, *PROCESSOR_FILES) if file in others}}
+    config = {**config, **{file: others[file] for file in OTHER_FILES[1:] if file in others}}
     quantization = others.get(QUANTIZATION_FILE)
     if "quantization_config" not in config and isinstance(quantization, Mapping):
         inner = quantization.get("quantization")

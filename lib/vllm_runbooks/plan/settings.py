@@ -203,6 +203,8 @@ _SUFFIX_DEPTH = 24
 _MTP_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "num_mtp_modules")
 """Fields with the number of a model's own draft layers (0.33.0 config/speculative.py:686-1170,
 :1390)."""
+POOLING_FILE = "1_Pooling/config"
+"""File of sentence-transformers with the pooling type (0.32.0 transformers_utils/config.py:998)."""
 _VIDEO_FAMILIES = frozenset({
     "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "glm4v", "gemma4", "llava_onevision", "internvl", "internvit",
 })  # fmt: skip
@@ -818,7 +820,10 @@ class _LaunchSettler:
         option = self.options.get("enable_chunked_prefill")
         is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
         if self.is_pooling and option is None:
-            self.missing["the model's pooling type (decides chunked prefill)"] = None
+            pooling = _pooling_type(self.config)
+            is_cut = is_cut and "last" in pooling
+            if not pooling:
+                self.missing["the model's pooling type (decides chunked prefill)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
         batch *= twice if batch_option is None else 1
         requests *= twice if requests_option is None else 1
@@ -1160,6 +1165,15 @@ class _LaunchSettler:
             extra_words=self.number("lora_extra_vocab_size", self.known.lora_words),
             has_bias=bool(self.options.get("enable_lora_bias")),
         )
+
+
+def _pooling_type(config: Mapping[str, Any]) -> str:
+    """The pooling type of sentence-transformers in vLLM's spelling; empty if unknown."""
+    fields = config.get(POOLING_FILE)
+    pairs = fields.items() if isinstance(fields, Mapping) else ()
+    named = (value if key == "pooling_mode" else key for key, value in pairs if value is True or key == "pooling_mode")
+    kinds = (str(name).removeprefix("pooling_mode_").partition("_")[0] for name in named)
+    return next((kind.removesuffix("token") for kind in kinds if kind in ("lasttoken", "mean", "cls")), "")
 
 
 @cache

@@ -265,7 +265,7 @@ def _why_not(plan: Plan) -> str:
 def _why_uncertain(plan: Plan) -> str:
     cache, length = plan.kv_cache, plan_words.option(plan, "max_model_len")
     if plan.missing or not length or cache.low is None or cache.high is None or cache.needed_gib is None:
-        return sentence_of(plan_words.headline(plan).why)
+        return f"{sentence_of(plan_words.headline(plan).why)}{_known_weights(plan)}"
     if cache.low >= cache.needed_gib:
         return sentence_of(plan_words.headline(plan).why)
     each = " per GPU" if len(plan.per_gpu) > 1 else ""
@@ -274,6 +274,13 @@ def _why_uncertain(plan: Plan) -> str:
         f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB{expected} is available for the KV cache{each}"
     )
     return f"{left}; one request of {length:,} tokens needs {_gib(cache.needed_gib)} GiB."
+
+
+def _known_weights(plan: Plan) -> str:
+    sizes = [term.expected_gib for rank in plan.per_gpu for term in rank.terms if term.name == "weights"]
+    known = [size for size in sizes if size is not None]
+    each = " per GPU" if len(plan.per_gpu) > 1 else ""
+    return f" Weights: {_gib(max(known))} GiB{each}." if known and len(known) == len(sizes) else ""
 
 
 def _gib(amount: float) -> str:
