@@ -211,7 +211,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> str:
-    """A text of `sayer` with a value, or plain words, in place of each placeholder."""
+    """A text of `sayer` with a value, or plain words, in place of each placeholder; one that has neither stays."""
     pieces = []
     for piece in _LANGUAGE_SPAN.split(text):
         lang = next((lang for lang in LANGUAGES if piece.startswith(f'<span lang="{LANGUAGES[lang].tag}"')), None)
@@ -220,6 +220,8 @@ def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> st
             before, name, after = match.groups()
             if name in values:
                 return f"{before}{values[name]}{after}"
+            if lang is None and name not in plain:
+                return match.group()
             phrase = plain[name] if lang is None else TEXTS[lang].words["value"]
             return phrase if before and after else f"{before}{phrase}{after}"
 
