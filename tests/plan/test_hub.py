@@ -514,7 +514,8 @@ def test_each_complete_model_of_the_catalog_is_planned_from_the_hub(hub: StandIn
         if file.is_partial:
             continue
         name = f"copy-{file.id}"
-        files = {f"{other}.json": json.dumps(file.config[other]).encode() for other in OTHER_FILES if other in file.config}
+        others = {key: value for key, value in file.config.items() if key in OTHER_FILES}
+        files = {f"{other}.json": json.dumps(value).encode() for other, value in others.items()}
         config = {key: value for key, value in file.config.items() if key not in OTHER_FILES}
         files = {**files, "config.json": json.dumps(config).encode(), "model.safetensors": weights(ENDS)}
         hub.models[name] = StandInModel(files)

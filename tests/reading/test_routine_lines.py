@@ -14,7 +14,7 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import ServerRun
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.reading import startup_log
-from vllm_runbooks.reading.startup_log import log_lines, routine
+from vllm_runbooks.reading.startup_log import routine
 
 LOGS = sorted(folders.cases_dir().rglob("*.log"))
 PROMPTS = (

@@ -291,7 +291,7 @@ _PEM_LINE_REACH = 260
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,64}[A-Z])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
-"""Identifiers and hexadecimal ids have no capital; of encoded ASCII text, three of four first letters of a group are."""
+"""Identifiers and hexadecimal ids have no capital; three of four groups of encoded ASCII text begin with one."""
 _MARKS = bytes(ord("x" if re.match(r"[A-Za-z0-9+/_-]", chr(code)) else " ") for code in range(256))
 _LONG = b"x" * 20
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")

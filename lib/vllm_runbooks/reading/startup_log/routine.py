@@ -21,7 +21,7 @@ an exception's message, affects at most the next four lines."""
 _BLOCK = 1 << 20
 """Characters that are searched together."""
 _REPEATED, _FIRST_REPEATED = 5000, 4200
-"""Equal lines without a meaning from which on most are skipped, and how many are read: more than a message's characters."""
+"""Equal lines without a meaning from which on most are skipped, and how many are read (above a message's length)."""
 _OPEN = ".*"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
 _PREFIX = (
