@@ -60,6 +60,9 @@ def test_the_shipped_files_are_good() -> None:
         ("2xL4@a, T4 @ b", [("L4", "a"), ("L4", "a"), ("T4", "b")]),
         ("h-100 nvl", [("H100-NVL", None)]),
         ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
+        ("H100x8", [("H100-80GB", None)] * 8),
+        ("RTX 4090 x 2", [("RTX4090", None)] * 2),
+        ("L40S:4", [("L40S", None)] * 4),
     ],
 )
 def test_gpus_are_found_by_common_names(shelf: Specs, spec: str, expected: list[Any]) -> None:
@@ -100,6 +103,9 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
         ("0xL4", "1 to 4096"),
         ("99999999xL4", "1 to 4096"),
         ("4096xL4,L4", "1 to 4096"),
+        ("L4:0", "1 to 4096"),
+        ("7900 XTX", "7900 XTX: unknown GPU"),
+        ("RTX PRO 5000", "RTX PRO 5000: unknown GPU; did you mean RTX PRO 6000"),
         ("", "an empty name"),
         ("L4,,T4", "an empty name"),
         ("x" * 100_000, "more than 100 characters"),
@@ -154,6 +160,12 @@ def test_nominal_and_reported_memory_are_separate(
     sizes = [line.gib for line in gpu.reported]
     assert (gpu.memory_gib, gpu.version) == (memory, capability)
     assert ((min(sizes), max(sizes)) if sizes else None) == reported
+
+
+def test_no_gpu_has_more_memory_than_sold(shelf: Specs) -> None:
+    """What a launch can use is at most the nominal size."""
+    expected = {gpu.name: gpu.total.expected - gpu.memory_gib for gpu in shelf.table.gpus if gpu.total is not None}
+    assert {name: over for name, over in expected.items() if over > 0} == {}
 
 
 @pytest.mark.parametrize(

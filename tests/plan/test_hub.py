@@ -193,10 +193,14 @@ def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
 
 @one_host
 def test_a_near_name_is_suggested(hub: StandInHub) -> None:
-    """A name that neither the Hub nor the catalog has."""
+    """A name that neither the Hub nor the catalog has, also if the Hub cannot be read."""
     with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model.*similar: Qwen/Qwen3-8B"):
         planner.model("Qwen/Qwen3-8BB", access=HubAccess.NETWORK)
     assert hub.requests
+    hub.models["Qwen/Qwen3-8BB"] = model()
+    hub.cuts = "config.json"
+    with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model, and cannot be read.*similar: Qwen/Qwen3-8B"):
+        planner.model("Qwen/Qwen3-8BB", access=HubAccess.NETWORK)
 
 
 @one_host
@@ -514,11 +518,10 @@ def test_each_complete_model_of_the_catalog_is_planned_from_the_hub(hub: StandIn
         if file.is_partial:
             continue
         name = f"copy-{file.id}"
-        others = {key: value for key, value in file.config.items() if key in OTHER_FILES}
-        files = {f"{other}.json": json.dumps(value).encode() for other, value in others.items()}
         config = {key: value for key, value in file.config.items() if key not in OTHER_FILES}
-        files = {**files, "config.json": json.dumps(config).encode(), "model.safetensors": weights(ENDS)}
-        hub.models[name] = StandInModel(files)
+        files = {key: value for key, value in file.config.items() if key in OTHER_FILES} | {"config": config}
+        contents = {f"{key}.json": json.dumps(value).encode() for key, value in files.items()}
+        hub.models[name] = StandInModel({**contents, "model.safetensors": weights(ENDS)})
         found, known = planner.model(name, access=HubAccess.NETWORK), planner.model(file.id)
         assert found.shape == known.shape, file.id
         if not found.shape.pattern:

@@ -242,7 +242,7 @@ def test_more_gpus_are_offered_up_to_a_limit() -> None:
 
 def test_several_servers_are_named_before_their_figures() -> None:
     """A layout of two servers says so first, how the second differs, and how to plan one server over both GPUs."""
-    lines = shown("Qwen/Qwen3-32B-AWQ", "2xRTX3090")
+    lines = shown("LiquidAI/LFM2.5-VL-1.6B", "2xRTX3090")
 
     assert lines[1].strip().startswith("Best layout: 2 servers, one per GPU. ")
     assert "unknown: unknown" not in " ".join(lines)

@@ -26,9 +26,10 @@ _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
 """Number formats with the least compute capability whose tensor cores support them: PTX ISA, `mma`,
 `tcgen05.mma`; vLLM has the same limits for the first two (vllm 0.33.0 platforms/cuda.py:258 and
 :588)."""
-_COUNT = re.compile(r"(\d{1,9})\s*[x\u00d7*]\s*(?=\S)", re.ASCII | re.IGNORECASE)
-_MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,4})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
-_MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,4})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
+_COUNT_FIRST = re.compile(r"(?P<count>\d{1,9})\s*[x\u00d7*](?!tx)\s*(?P<name>\S.*)", re.ASCII | re.IGNORECASE)
+_COUNT_LAST = re.compile(r"(?P<name>.{0,80}\S)(?<!t)\s*[x\u00d7*:]\s*(?P<count>\d{1,9})", re.ASCII | re.IGNORECASE)
+_MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,3})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
+_MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
 _APART = re.compile(r"[\s_-]+")
 _FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
@@ -600,11 +601,11 @@ class Specs:
         return tuple(cards)
 
     def _named(self, name: str, node: str | None) -> tuple[HostGpu, ...]:
-        counted = _COUNT.match(name)
-        count = int(counted[1]) if counted else 1
+        counted = _COUNT_FIRST.fullmatch(name) or _COUNT_LAST.fullmatch(name)
+        count = int(counted["count"]) if counted else 1
         if not 0 < count <= MAX_GPUS:
             raise InputError(f"{name}: use 1 to {MAX_GPUS} GPUs")
-        return (HostGpu(self.gpu(name[counted.end() :] if counted else name), node),) * count
+        return (HostGpu(self.gpu(counted["name"] if counted else name), node),) * count
 
     @cached_property
     def files(self) -> tuple[ModelFile, ...]:

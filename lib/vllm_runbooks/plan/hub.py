@@ -179,7 +179,7 @@ def _explained(error: Exception, name: str) -> InputError:
     if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
         return InputError(f"{name}: its files cannot be stored: {error}")
     how = "try again, or give a folder with its config.json"
-    return _UnreachableError(f"{name}: cannot be read from {hub} ({type(error).__name__}); {how}")
+    return _UnreachableError(f"{name}: unknown model, and cannot be read from {hub} ({type(error).__name__}); {how}")
 
 
 def _host(endpoint: str) -> str:
