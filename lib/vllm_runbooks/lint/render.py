@@ -147,9 +147,7 @@ def view(
     if hidden:
         blocks.append(Line(say(_HIDDEN[hidden != 1], count=hidden) + say(".")))
     if plan and any(result.deployments for result in results.values()):
-        blocks.append(
-            Line(say("Memory was not checked. To check it, add the launch's options to: {command}", command=plan))
-        )
+        blocks.append(Line(say("Memory was not checked; run this with the launch's options: {command}", command=plan)))
     if fix:
         blocks.append(Line(say("To fix: {command}", command=fix)))
     return blocks
