@@ -207,7 +207,7 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 def wipe(*, is_sure: bool) -> None:
     """Delete the whole history.
 
-    The logs of launches and jobs that have ended are deleted, too.
+    The logs of launches and jobs that have ended are deleted too.
     This cannot be undone. `history export` saves the entries first.
     """
     import shutil
