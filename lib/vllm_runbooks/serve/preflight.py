@@ -179,7 +179,7 @@ def _snapshot(name: str, subject: ServedLaunch) -> Path | None:
 def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     if host.spec is None:
         why = host.why_none or "a GPU of this host is not in the catalog; name the GPUs with --gpus"
-        return Check("plan", LaunchResult.UNKNOWN, f"not planned: {why}")
+        return Check("plan", LaunchResult.UNKNOWN, why)
     if subject.model is None:
         return Check("plan", LaunchResult.UNKNOWN, "the command has no readable model name")
     skipped = ("model", "model_tag", "api_key", "config")
