@@ -454,9 +454,8 @@ def summary() -> str:
     """The generated part of the page."""
     inside, apart = (sum(off.holds for off in each) for each in (caches(), left_out()))
     bands = (
-        f"{inside} of {len(caches())} printed KV caches are between the low and the high of the plan. With the widths"
-        f" that launches of all other sources give, {apart} of {len(caches())} are"
-        f" ({apart / len(caches()):.0%})."
+        f"Of {len(caches())} KV cache sizes that vLLM printed, {inside} are between the plan's low and high estimates."
+        f" With ranges derived only from launches of other sources, {apart} are ({apart / len(caches()):.0%})."
     )
     eras = "Number of figures compared, and the largest error:"
     return f"{_summary()}\n\n{bands}\n\n{eras}\n\n{_eras()}\n\n{_unknown()}"

@@ -81,7 +81,7 @@ def test_only_changed_wordings_are_listed() -> None:
     assert told == [
         "0.34.0 now prints this wording of a.b: Hello",
         "0.34.0 no longer prints this wording of a.b: Bye",
-        "wordings of the catalog that no known release prints: 1; --unworded lists them",
+        "wordings in the catalog that no known release prints: 1; --unworded lists them",
     ]
     assert list(releases_cli._wordings(added, are_listed=True))[2:] == [
         "no known release prints this wording of a.c: Never said"

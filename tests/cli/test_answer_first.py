@@ -190,7 +190,7 @@ def test_a_change_of_the_server_has_options_cost_and_checks() -> None:
     """An unchecked one says how to check it; the load that was sent is shown."""
     lines = health_lines("probe-kv-pressure")
 
-    assert "  Fix   remove --num-gpu-blocks-override" in lines
+    assert "  Fix   Remove --num-gpu-blocks-override" in lines
     assert [line for line in lines if "add --command FILE and --gpus" in line]
     assert [line for line in lines if line.startswith("  time to first token    1.29 s   2.07 s")]
     assert "p99" not in " ".join(lines)

@@ -66,6 +66,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("record --out a --for nan -- true", "nan is not a number of seconds"),
         ("releases add 0.99.0 --python python3 --timeout nan", "nan is not a number of seconds"),
         ("convert run.sh", "Missing option '--to'. Use one of shell, docker, compose, systemd"),
+        ("edge10 preflight", "Missing argument: use one of quantise, evaluate, compile."),
     ],
 )
 def test_a_misspelt_word_has_a_suggestion(capsys: pytest.CaptureFixture[str], line: str, said: str) -> None:

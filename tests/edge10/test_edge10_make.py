@@ -212,7 +212,7 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     [
         (
             "model: Qwen/Qwen2-7B\ndies: 4\n",
-            "1 model: Qwen/Qwen2-7B cannot be quantised with Edge10 1.1.7, only compiled",
+            "1 model: Qwen/Qwen2-7B cannot be quantized with Edge10 1.1.7, only compiled",
         ),
         (
             "model: Qwen/Qwen3-5B\ndies: 4\n",

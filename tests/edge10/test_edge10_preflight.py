@@ -307,7 +307,7 @@ def test_a_damaged_host_snapshot_is_rejected_in_one_line(
         (["--model", " "], "--model: the name is empty"),
         (["--data", ""], "--data: the name is empty"),
         (["--toolchain", "9"], "unknown toolchain version"),
-        (["--snapshot", "x", "--python", "y"], "--python is asked on this host"),
+        (["--snapshot", "x", "--python", "y"], "--python applies to this host"),
         (["--snapshot", "/no/such.json"], "/no/such.json"),
         (["--python", "/no/such"], "--python /no/such: cannot be run"),
     ],

@@ -940,7 +940,7 @@ def test_an_invalid_document_is_rejected(
         ("history --since 999999w", "is not a time"),
         ("history --kind other", "is not one of"),
         ("history --limit 0", "is not in the range"),
-        ("history trend nothing", "nothing: no entries in the history"),
+        ("history trend nothing", "nothing: no history entry has this subject"),
         ("history prune --keep 5x", "neither an age"),
         ("history export .", "is a folder"),
         ("history wipe", "add --yes"),

@@ -889,7 +889,7 @@ def test_the_last_line_has_the_counts(issues: tuple[Issue, ...], starts: int, sa
         (CommandRelease("0.19.0", "image", "0.19.0"), "vLLM 0.19.0 (image tag)"),
         (CommandRelease("0.19.0", "log", "0.19.0"), "vLLM 0.19.0 (from the log)"),
         (CommandRelease("0.19.0", "newest", "0.19.0"), "vLLM 0.19.0 (newest known; set yours with --vllm)"),
-        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1 (with the data of 0.19.0)"),
+        (CommandRelease("0.19.1", "given", "0.19.0"), "vLLM 0.19.1 (using the data of 0.19.0)"),
     ],
 )
 def test_a_verdict_names_its_release(vllm: CommandRelease, said: str) -> None:
@@ -1081,7 +1081,7 @@ def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.Capture
             assert cli.run(["lint", str(script), "--vllm", asked, *extra]) == 1
             captured = capsys.readouterr()
             text = captured.err if extra else captured.out
-            head = f"vLLM {asked} is unknown; checked with the data of {data}, the {which} known.\n\nerror["
+            head = f"vLLM {asked} is unknown; checked using the data of {data}, the {which} known.\n\nerror["
             assert text.startswith(head)
             assert f": vLLM {data} has no option --no-such." in text
     (tmp_path / ".vllm-runbooks.toml").write_text('vllm = "0.19.0"\n')

@@ -282,7 +282,7 @@ def test_lint_names_the_command_that_checks_memory(
     if command is None:
         assert "Memory" not in last
     else:
-        lead = "Memory was not checked. To check it, add the launch's options to"
+        lead = "Memory was not checked; run this with the launch's options"
         assert last == f"{lead}: vllm-runbooks plan {command}"
 
 

@@ -340,7 +340,7 @@ def test_one_gpu_has_facts_and_consequences() -> None:
         "The weights need 19.2 GiB, one RTX3090 has 23.7 GiB; 0.52 GiB is left for the KV cache, and one request of "
         "25,480 tokens needs 0.97 GiB."
     )
-    assert step.so == "One GPU is not enough: the model has to be split over several."
+    assert step.so == "One GPU is not enough: the model has to be split across several."
     assert fits is not None
     assert fits.so == "One GPU is enough: more GPUs can run replicas, which send each other nothing."
     assert render.plan_sections.on_one_gpu("no model") is None

@@ -392,7 +392,7 @@ def test_a_download_is_cached_completely_or_not_at_all(tmp_path: Path, monkeypat
         browser_pages._keep(new, tmp_path / "file" / "package-1", digests)
 
 
-_NO_EXAMPLE = "is not an example of the catalog; choose one from the list"
+_NO_EXAMPLE = "is not an example in the catalog; choose one from the list"
 _NO_CASE = "is not a recorded case; choose one from the list"
 _UNKNOWN: tuple[tuple[dict[str, str], str], ...] = (
     ({"do": "delete"}, "do: 'delete' is unknown; use one of case, choices, diagnose"),

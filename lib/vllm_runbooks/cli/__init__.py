@@ -151,6 +151,7 @@ def commands() -> None:
 _WORDED = (
     (re.compile(r"is not a valid integer(?: range)?\b"), "is not a whole number"),
     (re.compile(r"is not a valid float(?: range)?\b"), "is not a number"),
+    (re.compile(r" '\{[^}]*\}'\. Choose from: "), ": use one of "),
     (re.compile(r" Choose from: "), " Use one of "),
 )
 """Messages of click, and ours."""

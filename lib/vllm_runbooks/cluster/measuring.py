@@ -25,7 +25,7 @@ PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 and the server (--port)."""
 LIMIT_S = 6.0
 """Default timeout of the collective on every rank."""
-OTHER_VERSION = "its agent has another version; install the same version on all nodes"
+OTHER_VERSION = "its agent has a different version; install the same version on all nodes"
 _ASKED_S = 90.0
 _CLOCKED_S = 10.0
 _ROUNDS = 5

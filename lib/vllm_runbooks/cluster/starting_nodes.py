@@ -183,7 +183,7 @@ def _plan_launch(
     if len({part.instance for part in parts}) > 1 or len(parts) == 1:
         raise InputError(
             f"{launch.model}: the plan is {len(parts)} servers on one node each, not one server "
-            "over several nodes; set "
+            "across several nodes; set "
             "sizes, as in --tensor-parallel-size 2, or launch on each node with `serve`"
         )
     if any(part.joined for part in parts):

@@ -136,7 +136,7 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     with kept.opened(say=output.say, is_needed=True) as opened:
         entries = opened.about(subject, since=since, limit=limit)
     if not entries:
-        raise InputError(f"{subject}: no entries in the history; `history` lists all subjects")
+        raise InputError(f"{subject}: no history entry has this subject; `vllm-runbooks history` lists all subjects")
     trend_of_subject = trends.trend(subject, entries)
     if form == "json":
         output.write_json(to_json(trend_of_subject))
@@ -207,7 +207,7 @@ def prune(keep: tuple[float | None, int | None]) -> None:
 def wipe(*, is_sure: bool) -> None:
     """Delete the whole history.
 
-    The logs of launches and jobs that have ended are deleted, too.
+    The logs of launches and jobs that have ended are deleted too.
     This cannot be undone. `history export` saves the entries first.
     """
     import shutil

@@ -44,8 +44,8 @@ _HIDDEN = (
     "{count} style remarks hidden; --profile strict shows them",
 )
 _KNOWN = ("{count} issue of the baseline hidden.", "{count} issues of the baseline hidden.")
-_BEYOND = "vLLM {version} is unknown; checked with the data of {data}, the newest known."
-_BEFORE = "vLLM {version} is unknown; checked with the data of {data}, the oldest known."
+_BEYOND = "vLLM {version} is unknown; checked using the data of {data}, the newest known."
+_BEFORE = "vLLM {version} is unknown; checked using the data of {data}, the oldest known."
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
 _SOURCES = {
@@ -101,7 +101,7 @@ def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable:
 def release(result: Linted | Migrated) -> str:
     """The release that was checked, and how it was determined."""
     vllm, say = result.vllm, Wording(result.lang)
-    nearest = "" if vllm.data == vllm.version else say("with the data of {version}", version=vllm.data)
+    nearest = "" if vllm.data == vllm.version else say("using the data of {version}", version=vllm.data)
     source = (
         say("settings: {file}", file=vllm.file) if vllm.file else _SOURCES[vllm.source] and say(_SOURCES[vllm.source])
     )
@@ -147,9 +147,7 @@ def view(
     if hidden:
         blocks.append(Line(say(_HIDDEN[hidden != 1], count=hidden) + say(".")))
     if plan and any(result.deployments for result in results.values()):
-        blocks.append(
-            Line(say("Memory was not checked. To check it, add the launch's options to: {command}", command=plan))
-        )
+        blocks.append(Line(say("Memory was not checked; run this with the launch's options: {command}", command=plan)))
     if fix:
         blocks.append(Line(say("To fix: {command}", command=fix)))
     return blocks

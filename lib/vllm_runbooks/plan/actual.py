@@ -191,8 +191,8 @@ class _Figure:
 _SETTINGS_DIFFER = "max_num_seqs or max_num_batched_tokens differ from the plan"
 _WHY: Mapping[str, tuple[str, str]] = {
     "weights": (
-        "another checkpoint or quantization than the plan's, or a second model in memory (a draft model, adapters)",
-        "another checkpoint or quantization than the plan's, or part of it is not loaded or stays in host memory",
+        "a checkpoint or quantization different from the plan's, or a second model in memory (a draft model, adapters)",
+        "a checkpoint or quantization different from the plan's, or part of it is not loaded or stays in host memory",
     ),
     "activation": (f"{_SETTINGS_DIFFER}, or kernels keep larger buffers than estimated", f"{_SETTINGS_DIFFER}"),
     "non_torch": (

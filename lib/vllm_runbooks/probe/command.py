@@ -35,7 +35,7 @@ _LOADED = ("at_once", "prompt_tokens", "answer_tokens")
     "Environment variable with the API key (default: VLLM_API_KEY, on this host or with a valid certificate).",
 )
 @given.value("--model NAME", "Model name for the requests (default: the first one served).")
-@given.value("--log FILE", "The server's log: it is diagnosed, too, and fixes use its arguments.", complete.LOG)
+@given.value("--log FILE", "The server's log, which is diagnosed too; fixes use its arguments.", complete.LOG)
 @given.value(
     "--command FILE", "Script or manifest that launches the server; fixes are shown as changes to it.", complete.SCRIPT
 )

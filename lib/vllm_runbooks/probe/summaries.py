@@ -106,7 +106,7 @@ def _fix(cause: ServingFinding) -> SuggestedFix:
 def _steps(health: Health) -> Iterator[Step]:
     cause = health.cause
     if cause is not None and any(change.edits for change in cause.changes):
-        yield Step("First", cause.do_first, is_first=True)
+        yield Step("Next", cause.do_first, is_first=True)
     log = health.observation.log
     if log is not None and log.title:
         yield Step("Log", f"{log.outcome.value}: {log.title} ({', '.join(log.files)})")

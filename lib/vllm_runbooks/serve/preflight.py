@@ -151,10 +151,10 @@ def _model(subject: ServedLaunch) -> Check:
             return Check("model", LaunchResult.UNKNOWN, why)
         if problems:
             return Check("model", LaunchResult.FAILED, "; ".join(problems[:3]))
-        return Check("model", LaunchResult.PASSED, f"{name}: complete in the cache")
+        return Check("model", LaunchResult.PASSED, f"{name} is complete in the cache")
     if _is_offline(subject):
-        return Check("model", LaunchResult.FAILED, f"{name}: is not in the cache, and offline mode is set")
-    return Check("model", LaunchResult.UNKNOWN, f"{name}: is not in the cache; vLLM will download it")
+        return Check("model", LaunchResult.FAILED, f"{name} is not in the cache, and offline mode is set")
+    return Check("model", LaunchResult.UNKNOWN, f"{name} is not in the cache; vLLM will download it")
 
 
 def _missing(folder: Path, subject: ServedLaunch) -> list[str]:
@@ -179,7 +179,7 @@ def _snapshot(name: str, subject: ServedLaunch) -> Path | None:
 def _plan(subject: ServedLaunch, host: LaunchHost) -> Check:
     if host.spec is None:
         why = host.why_none or "a GPU of this host is not in the catalog; name the GPUs with --gpus"
-        return Check("plan", LaunchResult.UNKNOWN, f"no GPUs to plan for: {why}")
+        return Check("plan", LaunchResult.UNKNOWN, why)
     if subject.model is None:
         return Check("plan", LaunchResult.UNKNOWN, "the command has no readable model name")
     skipped = ("model", "model_tag", "api_key", "config")

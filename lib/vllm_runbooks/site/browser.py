@@ -201,7 +201,7 @@ def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
     documented = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
     place = int(number) if number.isdecimal() and len(number) <= _LONGEST_NUMBER else int(not number)
     if documented is None or not 0 < place <= len(documented.examples):
-        raise InputError(f"{name[:80]}: is not an example of the catalog; choose one from the list")
+        raise InputError(f"{name[:80]}: is not an example in the catalog; choose one from the list")
     sample = documented.examples[place - 1]
     settings = {"vllm": sample.vllm, "gpus": getattr(sample, "gpus", None)}
     return {"text": sample.text, "name": getattr(sample, "file", ""), "settings": settings}

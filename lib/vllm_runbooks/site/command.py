@@ -47,7 +47,7 @@ def site() -> None:
     help="Publish this host's last results: verdicts, times and symptoms, without hosts, paths or commands.",
 )
 @click.pass_context
-@terminal.waiting("building the site: runbooks, catalog and options of each release, some minutes")
+@terminal.waiting("building the site: runbooks, catalog and options of each release, a few minutes")
 def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
     """Build the site into a folder.
 

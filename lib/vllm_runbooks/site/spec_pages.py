@@ -171,7 +171,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
     intro = (
         "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. *Models that fit* counts "
         "the common models that fit on one GPU with at least 8,192 tokens of context. "
-        "A missing GPU is [added](../cards-and-models.md) in one file."
+        "A missing GPU is [added](../gpus-and-models.md) in one file."
     )
     head = ["GPU", "Nominal", "Usable", "Bandwidth", "Architecture", "Models that fit", ""]
     description = (

@@ -69,7 +69,7 @@ def list_() -> int:
     show_default=True,
     help="Timeout per dump, in seconds.",
 )
-@click.option("--unworded", is_flag=True, help="List patterns of the catalog that no release prints.")
+@click.option("--unworded", is_flag=True, help="List patterns in the catalog that no release prints.")
 @terminal.waiting("reading the release and its parser, some seconds to minutes")
 def add(
     version: str,
@@ -100,7 +100,7 @@ def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
         for lone in added.unworded:
             yield f"no known release prints this wording of {lone.asked_by}: {lone.pattern}"
     elif added.unworded:
-        yield f"wordings of the catalog that no known release prints: {len(added.unworded)}; --unworded lists them"
+        yield f"wordings in the catalog that no known release prints: {len(added.unworded)}; --unworded lists them"
 
 
 @releases.command(

@@ -84,7 +84,7 @@ def log(answer: Answer, documents: Sequence[Document]) -> RenderedView:
     met = {row.mark.tone for _, rows in parts for row in rows if row.mark}
     tones = [tone for tone in _TONES if tone in met]
     if not tones:
-        return RenderedView.nothing("No marked lines: the log matches no symptom of the catalog.")
+        return RenderedView.nothing("No marked lines: the log matches no symptom in the catalog.")
     is_one = len(parts) == 1
     plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
     html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]

@@ -301,7 +301,8 @@ def remedy_fix(
         note = say("To check the fix and print the full command, add {options}.", options=options)
     command = remedy.command if has_command and remedy.command is not None else ""
     unchecked = say("not checked by {names}")
-    return SuggestedFix(option_text(remedy.edits, say), cost, marks, note, command=command, unchecked=unchecked)
+    change = sentence_of(option_text(remedy.edits, say), end="")
+    return SuggestedFix(change, cost, marks, note, command=command, unchecked=unchecked)
 
 
 def _memory(answer: Answer, say: Wording) -> Iterator[NamedMemory]:

@@ -117,7 +117,7 @@ class CheckpointCheck:
         is_whole = not any(finding.id.startswith("edge10.checkpoint_shard_") for finding in self.notes.findings)
         has_vision = any(map(_VISION.search, self.names))
         if self.kind == "vlm" and self.names and is_whole and self.checkpoint.config is not None and not has_vision:
-            self.add("edge10.checkpoint_vision_missing", None, "has no tensor of the vision part")
+            self.add("edge10.checkpoint_vision_missing", None, "has no tensor of the vision encoder")
         self._check_quantization()
         self._compare_with_float()
 
@@ -204,7 +204,7 @@ class CheckpointCheck:
             self.add("edge10.checkpoint_bits", _CONFIG, f"has {number} bits, but weights have {_BITS} bits")
         quantised = [name for name in self.packed if _VISION.search(name)]
         if quantised and self.kind == "vlm" and not self.facts.calibration.vision:
-            text = f"contains {_and_more(quantised)}: packed weights of the vision part"
+            text = f"contains {_and_more(quantised)}: packed weights of the vision encoder"
             self.add("edge10.checkpoint_vision_quantised", self._file_of(quantised[0]), text)
         if self.names and not self.packed:
             text = "declares packed weights, but no tensor is packed (*.qweight)"
@@ -218,7 +218,7 @@ class CheckpointCheck:
             text = "has no quantization_config" + (", and no weight is packed" if self.names else "")
             self.add("edge10.checkpoint_not_converted", _CONFIG, text)
         else:
-            text = "it is not converted, or not quantised: its format before conversion is not documented"
+            text = "it is not converted, or not quantized: its format before conversion is not documented"
             self.notes.remarks.append(text + ("" if self.step else "; --step convert requires the converted form"))
 
     def _file_of(self, tensor: str) -> str:

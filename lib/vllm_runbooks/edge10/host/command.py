@@ -54,7 +54,7 @@ def preflight(
         if (value := named[name]) is not None and not value.strip():
             raise click.UsageError(f"--{name}: the name is empty; set one, or remove it.")
     if snapshot is not None and python is not None:
-        raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
+        raise click.UsageError("--python applies to this host; a snapshot has its own packages.")
     request = here.read_asked(step, **named)
     host = None if snapshot is None else snapshots.load(snapshot)
     with terminal.waiting(f"reading this host and docker before {step}"):

@@ -318,8 +318,8 @@ class _JobChecks:
 
     def _check_steps(self, listed: EdgeModel) -> None:
         if not listed.quantise and "quantised" not in self._nodes:
-            text = f"{listed.name} cannot be quantised with {self._facts.name} {self._facts.version}, only compiled"
-            self._wrong("model", text, "quantise it with another tool, and set `quantised` to that checkpoint")
+            text = f"{listed.name} cannot be quantized with {self._facts.name} {self._facts.version}, only compiled"
+            self._wrong("model", text, "quantize it with another tool, and set `quantised` to that checkpoint")
 
     def _check_keys(self, kind: str | None) -> None:
         for field, only in _KIND_OF_KEY.items():

@@ -288,8 +288,8 @@ def _blocked_hit(
 
 
 _STATES = {
-    Reachability.DROPPED: "no answer, as behind a firewall that drops packets",
-    Reachability.REFUSED: "connection refused although a process listens there, as by a firewall that rejects packets",
+    Reachability.DROPPED: "no answer, which suggests that a firewall drops packets",
+    Reachability.REFUSED: "connection refused although a process listens there, so a firewall may reject packets",
     Reachability.UNREACHABLE: "no route to host",
 }
 CLOSED = tuple(_STATES)

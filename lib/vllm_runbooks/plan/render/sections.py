@@ -133,7 +133,7 @@ def on_one_gpu(plan: Plan | str) -> StepText | None:
     fact = "; ".join(parts) or f"Calculated for one {rank.gpu}: {plan_words.headline(plan)}"
     so = {
         True: "One GPU is enough: more GPUs can run replicas, which send each other nothing.",
-        False: "One GPU is not enough: the model has to be split over several.",
+        False: "One GPU is not enough: the model has to be split across several.",
         None: "Whether one GPU is enough depends on what is unknown.",
     }[plan.fits]
     return StepText(sentence_of(fact), so)

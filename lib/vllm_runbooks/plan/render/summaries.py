@@ -138,7 +138,7 @@ def _release(answer: Plan | Layouts) -> str:
     vllm = answer.vllm
     how = " (newest)" if vllm.source == "newest" else ""
     return f"vLLM {vllm.version}{how}" + (
-        "" if vllm.data == vllm.version else f" (planned with the data of {vllm.data})"
+        "" if vllm.data == vllm.version else f" (planned using the data of {vllm.data})"
     )
 
 
