@@ -15,7 +15,7 @@
     fails: ["failed"], hang: ["hangs"], found: ["find", "wrong"], utilisation: ["utilization"], quantised: ["quantized"],
   };
   const EMPTY = new Set(["a", "an", "and", "the", "of", "to", "is", "in", "on", "for", "it", "or", "with", "that", "be", "by",
-    "at", "i", "my", "vllm", "error"]);
+    "at", "i", "my", "vllm", "error", "how", "many", "what", "which", "why", "do", "does", "need", "needs", "can", "when", "too"]);
   let table = null, weights = null, loading = null;
 
   const flat = (text) => text.slice(0, LONGEST).toLowerCase().replace(/\s+/g, " ").trim();

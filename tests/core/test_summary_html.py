@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.markup import clean_html
 from vllm_runbooks.core.records import MemoryUse
-from vllm_runbooks.core.views.drawing import NARROW
+from vllm_runbooks.core.views.drawing import WIDTH
 from vllm_runbooks.core.views.runbook_steps import StepText, step
 from vllm_runbooks.core.views.styled import Tone
 from vllm_runbooks.core.views.summary import NamedMemory, Statement, Step, SuggestedFix, Summary
@@ -47,19 +49,32 @@ def test_a_published_summary_keeps_its_commands_and_its_bars() -> None:
 
 
 def test_a_launch_over_its_share_has_a_red_part() -> None:
-    """The bar's line is the limit, though the GPU has more memory, and the legend names the red part."""
+    """The bar's line is the limit, though the GPU has more memory; the legend names every part."""
     use = MemoryUse(24.0, 22.0, -2.0, None)
     html = memory_bars((NamedMemory("now", use, "needs 22.00 GiB, limit 20.00 GiB"),))
-    scale = (NARROW - 2) / 24.0
+    scale = (WIDTH - 2) / 24.0
 
     assert use.limit_gib == 20.0
     assert f'<rect x="{20 * scale:.1f}" y="2.0" width="{2 * scale:.1f}"' in html
     assert f'<line x1="{20 * scale:.1f}"' in html
     assert "beyond the limit of 20.00 GiB" in html
     assert "beyond the limit</span>" in html
+    assert "not used</span>" in html
     fits = memory_bars((NamedMemory("fix", MemoryUse(24.0, 18.0, 2.0, None), "2 GiB"),))
     assert "beyond" not in fits
-    assert f'<line x1="{NARROW - 2:.1f}"' in fits
+    assert "<line" not in fits
+
+
+def test_a_bar_keeps_its_height_on_a_phone() -> None:
+    """It has no text that would be stretched; sanitizing keeps that."""
+    assert clean_html(rendered(_SUMMARY).html).count('preserveAspectRatio="none"') == 1
+
+
+def test_changed_lines_of_a_command_are_marked() -> None:
+    """Lines that the text before the change has are not, and what is copied has no mark."""
+    fix = SuggestedFix("vllm serve m \\\n  --port 1", given="vllm serve m \\\n  --prot 1")
+    marked = re.findall(r"font-weight:600\">(.*?)</span>\n?</code>", rendered(replace(_SUMMARY, fix=fix)).html)
+    assert [re.sub("<.*?>", "", line) for line in marked] == ["  --port 1"]
 
 
 def test_evidence_is_folded_below_its_fact() -> None:
@@ -70,6 +85,7 @@ def test_evidence_is_folded_below_its_fact() -> None:
     )
     assert shown.html.count("<details") == 1
     assert "no figures" not in shown.html
+    assert re.findall("<th[^>]*>(.*?)</th>", clean_html(shown.html)) == ["Fact", "So", "Do"]
     assert shown.plain.startswith("Fact  PyTorch held 22 GiB.\nSo    It does not fit.\nDo    Limit videos.\n")
 
 

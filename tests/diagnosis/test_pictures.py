@@ -271,7 +271,7 @@ def term(name: str, expected: float | None, low: float | None = None, high: floa
     return PlannedTerm(name, expected if low is None else low, expected, expected if high is None else high, "measured")
 
 
-# gpt-oss-20b on an A100 with 0.19.0, which does not subtract the CUDA graphs, at utilisation 0.65.
+# gpt-oss-20b on an A100 with 0.19.0, which does not subtract the CUDA graphs, at utilization 0.65.
 GPT_OSS = PlannedRank(
     "A100-80GB", 0, None, 79.25, 36.56, True,
     (term("weights", 13.72, 13.69, 13.75), term("activation", 0.77, 0.73, 0.86), term("non_torch", 0.46, 0.2, 0.5),
@@ -408,7 +408,7 @@ def test_a_budget_is_drawn_to_scale() -> None:
     assert float(outline) == pytest.approx(whole)
     (limit,) = re.findall(r'<line x1="([\d.]+)"[^>]*stroke="currentColor"', svg)
     assert float(limit) == pytest.approx(1 + whole * 0.65, abs=0.1)
-    assert "limit 51.51 (utilisation 0.65)" in svg
+    assert "limit 51.51 (utilization 0.65)" in svg
     assert "KV cache 36.6</text>" in svg
     assert "activation peak 0.77" in svg
 
@@ -931,13 +931,13 @@ def test_budgets_are_drawn_to_the_pixel() -> None:
         "line 220,88 220,126 2 currentColor",
         "path M115.0 125.0v8M115.0 129.0H135.0M135.0 125.0v8 none currentColor 1.6",
         "12 at 0,147: activation peak 1.00 · encoder profile 2.50 · non-torch memory 0.25",
-        "12 at 0,163: on top: CUDA graphs 1.50 · limit 27.38 (utilisation 0.5)",
+        "12 at 0,163: on top: CUDA graphs 1.50 · limit 27.38 (utilization 0.5)",
         "12 at 0,179: before the KV cache 14.2 to 16.8",
         "13 at 0,207: GPU 1 · A100 · n2", "12 at 439,207 end: 54.75 GiB",
         "rect 1,216 95.2x28 #2f6099: weights: 12.00 GiB", "13 at 49,234.5 middle #fff: weights 12.0",
         "rect 97,216 39.2x28 #56616d: communication: 5.00 GiB", "rect 137,216 30.2x28 #6fc4b6: KV cache: 3.88 GiB",
         "rect 1,215 438x30 none currentColor 0.75", "line 220,211 220,249 2 currentColor",
-        "12 at 0,262: communication 5.00 · KV cache 3.88 · limit 27.38 (utilisation 0.5)",
+        "12 at 0,262: communication 5.00 · KV cache 3.88 · limit 27.38 (utilization 0.5)",
         "line 1,276 439,276 1", "line 1,276 1,280 1", "11 at 1,293 faint: 0 GiB", "line 161,276 161,280 1",
         "11 at 161,293 middle faint: 20", "line 321,276 321,280 1", "11 at 321,293 middle faint: 40",
     ]  # fmt: skip
@@ -974,11 +974,11 @@ def test_the_scale_includes_the_upper_ends_of_the_terms() -> None:
         "13 at 201,71.5 middle #fff: weights 100.0", "rect 1,52 219x30 none currentColor 0.75",
         "line 110.5,48 110.5,86 2 currentColor",
         "path M361.0 85.0v8M361.0 89.0H439.0M439.0 85.0v8 none currentColor 1.6",
-        "12 at 0,107: limit 27.38 (utilisation 0.5) · before the KV cache 90.0 to 109.5",
+        "12 at 0,107: limit 27.38 (utilization 0.5) · before the KV cache 90.0 to 109.5",
         "12 at 0,123: 72.62 too much",
     ]  # fmt: skip
     full = listed(plan_pictures.budgets([alone(weights=27.375)], 0.5))
-    assert "12 at 0,99: limit 27.38 (utilisation 0.5)" in full
+    assert "12 at 0,99: limit 27.38 (utilization 0.5)" in full
     beyond = listed(plan_pictures.budgets([alone(weights=27.375)], 2.0))
     assert "line 439,48 439,86 2 currentColor" in beyond
 

@@ -769,6 +769,7 @@ def test_a_verdict_without_a_case_is_about_problems() -> None:
         ("fail", "VLLM_HOST_IP is 127.0.0.1 on node-b"),
         ("fail", "not measured"),
     ]
+    assert [finding.symptom for finding in judged[1].findings][:1] == ["nodes.host_ip_wrong"]
 
 
 def many(count: int, folder: Path) -> None:

@@ -1024,7 +1024,7 @@ def test_remaining_issues_are_shown_without_infos() -> None:
     assert render.issues.wrong(FOUND.issues) == [FAULT, MENDED]
     text = plain([*render.issues.left_view(FOUND, "a.sh"), render.issues.fixed_line(FOUND.issues, (FAULT, KNOWN))])
     assert [line for line in text.split("\n") if "-->" in line] == [" --> a.sh:3:14", " --> a.sh:4:1"]
-    assert text.endswith("\nFixed 1 issue, 1 remaining.")
+    assert text.endswith("\nFixed 1 issue, 1 error remaining.")
     assert render.issues.left_view(replace(FOUND, issues=(KNOWN,)), "a.sh") == []
 
 
@@ -1171,7 +1171,7 @@ def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest
     assert out == "vllm serve m --host ::1 \\\n  --enable-auto-tool-choice\n"
     assert err.startswith("error[option.conflict]: ")
     assert f" --> {script} (fixed):2:3\n  |\n2 |   --enable-auto-tool-choice\n  |   ^^^^" in err
-    assert err.endswith("\n\nFixed 1 issue, 1 remaining. To write the result, add -o FILE.\n")
+    assert err.endswith("\n\nFixed 1 issue, 1 error remaining. To write the result, add -o FILE.\n")
     target = tmp_path / "good.sh"
     assert cli.run(["lint", "--fix", "--vllm", "0.19.0", str(script), "-o", str(target)]) == 1
     assert f" --> {target}:2:3\n" in capsys.readouterr().err
@@ -1240,7 +1240,7 @@ def test_sarif_has_each_rule_once_and_each_result_with_its_places() -> None:
 
 
 def test_a_notebook_has_the_issues_as_a_table() -> None:
-    """A row each: place, severity in color, cut message and line, rule, fix."""
+    """A row each: place, severity in color, message, cut line if the message lacks it, rule, fix."""
     shown = render.issues.table(FOUND)
     rows = re.findall("<tr><td.*?</tr>", shown.html, re.DOTALL)
 
@@ -1249,9 +1249,9 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
         "<p>Found 1 error, 1 warning and 1 info in 1 launch, checked for vLLM 0.19.0.</p><table><tr>"
     )
     assert [re.sub("<[^>]*>", "|", row).strip("|") for row in rows] == [
-        "3:14|||error|||100% wrong,\nno: such||vllm serve m \\|||option.unknown",
-        "4:1|||warning|||A blank &lt;b&gt; \\x1b[31m|||||shell.blank|||yes",
-        f"9:2|||info|||The newest||{'x' * 200}|||name.latest",
+        "3:14|||error|||||100% wrong,\nno: such||||vllm serve m \\|||option.unknown",
+        "4:1|||warning|||||A blank &lt;b&gt; \\x1b[31m||||shell.blank|||yes",
+        f"9:2|||info|||||The newest||||{'x' * 200}|||name.latest",
     ]
     tones = [re.findall(r"background:([^;]*);", row) for row in rows]
     assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]

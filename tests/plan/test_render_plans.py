@@ -353,15 +353,17 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
 
 
 def test_a_layout_that_fits_a_shorter_context_does_not_contradict_itself(pair: Layouts) -> None:
-    """Its longest context is a maximum, and it has no concurrent requests of the whole context."""
-    short = replace(pair.layouts[3], kv_cache=replace(pair.layouts[3].kv_cache, longest_context=26_976))
+    """Its longest context is certain, rounded and a maximum; it has no concurrent requests of the whole context."""
+    short = replace(
+        pair.layouts[3], kv_cache=replace(pair.layouts[3].kv_cache, longest_context=30_000, longest_context_low=26_976)
+    )
     ranking = replace(pair, layouts=(pair.layouts[0], short))
     html = plans.ranking_html(ranking.layouts)
 
-    assert "  DP 2                  no      max 26,976           -            8.60\n" in plans.text(ranking)
-    assert ">fits at 26,976</span>" in html
+    assert "  DP 2                  no      max 26,880           -            8.60\n" in plans.text(ranking)
+    assert ">fits at 26,880</span>" in html
     assert ">\u2713 fits</span>" in html
-    none = replace(short, kv_cache=replace(short.kv_cache, longest_context=None))
+    none = replace(short, kv_cache=replace(short.kv_cache, longest_context_low=None))
     assert ">\u2717 does not fit</span>" in plans.ranking_html((pair.layouts[0], none))
 
 

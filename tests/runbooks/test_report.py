@@ -257,6 +257,9 @@ def test_the_summary_precedes_prose_and_parameters() -> None:
         page,
     )
     assert "What it is for." in page
+    title = run()["findings"][0]["title"]
+    card = cell("answer", shown(text_html=f"<b>{title}</b>"))
+    assert render_notebook({"cells": [card]}, run()).count(title) == 1
     assert "Memory" not in page
     assert "log = " not in page
     assert [re.sub("<[^>]*>", " ", row).split() for row in re.findall("<th scope=row>.*?</tr>", page)] == [

@@ -62,6 +62,13 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
             {"verdict": "pass", "case": "k", "reason": "as expected: a.b, a.c-d, b.c_d, c.d"},
             "4 findings: a.b, a.c-d, b.c_d and others", "", CheckState.AS_EXPECTED, "",
         ),
+        (
+            {"verdict": "pass", "case": "k", "reason": "as expected: nodes.clock_off", "findings": [
+                {"symptom": "nodes.x", "title": "No RDMA", "severity": "hint", "level": "confirmed"},
+                {"symptom": "nodes.clock_off", "title": "Clocks differ", "severity": "fatal", "level": "confirmed"},
+            ]},
+            "Clocks differ", "●●● confirmed", CheckState.AS_EXPECTED, "",
+        ),
         ({"verdict": "error", "reason": "the kernel died"}, "", "", CheckState.ERROR, "the kernel died"),
         ({"verdict": "skipped", "reason": "no GPU"}, "", "", CheckState.SKIPPED, "no GPU"),
         ({"verdict": "newer"}, "", "", CheckState.ERROR, ""),

@@ -26,8 +26,9 @@ def test_the_card_has_the_corrected_command_to_copy() -> None:
     command = re.search(r'<pre data-copy="command".*?</pre>', card, re.DOTALL)
     assert command is not None
     assert words(command[0]).strip() == "vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --host 0.0.0.0"
-    assert "Fixed 1 issue, 1 remaining." in card
+    assert "Fixed 1 issue, 1 warning remaining." in card
     assert "Did you mean" not in card
+    assert "font-weight:600" in command[0]
 
 
 def test_each_issue_is_shown_once() -> None:
@@ -37,6 +38,7 @@ def test_each_issue_is_shown_once() -> None:
     assert words("".join(found.values())).count("without an API key") == 1
     more = sections(_BAD.replace("serve", "serve --aaa --bbb --ccc"))
     listed = re.findall(r"rules/([\w.-]+)\.html", more["Other findings"])
+    assert "Found" not in more["Other findings"]
     assert len(listed) == len(re.findall(r"rules/([\w.-]+)\.html", more["Answer"])) - 1 == 2
 
 
@@ -51,7 +53,7 @@ def test_a_long_corrected_text_is_below_the_card() -> None:
     """The card has the number of fixes."""
     found = sections("# a comment\n" * 20 + _BAD)
     assert "data-copy" not in found["Answer"]
-    assert "Fixed 1 issue, 1 remaining." in found["Answer"]
+    assert "Fixed 1 issue, 1 warning remaining." in found["Answer"]
     assert list(found)[1] == "Corrected text"
     assert "--tensor-parallel-size" in found["Corrected text"]
     assert "safety.open-port" not in found["Corrected text"]

@@ -89,6 +89,7 @@ def test_a_name_finds_its_page(found: Page) -> None:
     expected = {
         "Qwen/Qwen3-8B": "models/Qwen/Qwen3-8B.html",
         "h100": "gpus/H100-80GB.html",
+        "how many gpus for llama 70b": "models/meta-llama/Llama-3.3-70B-Instruct.html",
         "--enforce-eager": "options/group-modelconfig.html#option-enforce-eager",
         "VLLM_ATTENTION_BACKEND": "variables/group-a.html#variable-vllm-attention-backend",
         "vllm-runbooks leftovers": "commands/leftovers.html",

@@ -11,13 +11,14 @@ import pytest
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.site import option_pages
+from vllm_runbooks.site import building, option_pages
 
 
 @cache
 def pages() -> dict[str, str]:
     """All pages, with the tables of the shipped rules."""
-    return option_pages.sources({name: rule.values for name, rule in knowledge.knowledge().rules.items()})
+    rules = {name: rule.values for name, rule in knowledge.knowledge().rules.items()}
+    return option_pages.sources(rules, building._symptoms())
 
 
 def entry_text(name: str) -> str:
@@ -78,10 +79,19 @@ def test_an_option_is_found_by_the_title_of_its_group() -> None:
     for name in ("--gpu-memory-utilization", "--block-size", "--swap-space"):
         assert words[f"#{option_pages.links()[name]}"] == "KV cache and memory"
     common, groups = page.partition(":::::{container} unfiltered\n")[2].split("\n:::::\n", 1)
-    assert "[`--gpu-memory-utilization`](#option-gpu-memory-utilization) [number · default `0.92`]" in common
+    assert "[`--gpu-memory-utilization`](#option-gpu-memory-utilization) [number · default `0.92` · fixes " in common
     assert "## [KV cache and memory](group-cacheconfig.md)" in groups
     assert groups.count("(#option-gpu-memory-utilization)") == 1
     assert "(#option-swap-space) [removed in " in groups
+
+
+def test_an_entry_has_the_symptoms_that_it_fixes() -> None:
+    """With links, also of a variable; the index has their number."""
+    text = entry_text("--max-model-len")
+    assert "](../symptoms/kv.max_len_too_large.md)" in text
+    assert re.search(r" · \d+ more$", text, re.MULTILINE)
+    assert "](../symptoms/" in entry_text("VLLM_ATTENTION_BACKEND")
+    assert "Part of a fix" not in entry_text("--model")
 
 
 def test_every_common_option_is_in_a_list() -> None:

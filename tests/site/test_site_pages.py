@@ -202,6 +202,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
     for name in specs.texts:
         assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
     assert '<th scope="rowgroup" colspan="6">Common</th>' in pages["models/index.md"]
+    assert '70B-Instruct</a></td><td data-head="Format">16-bit<' in pages["models/index.md"]
     for folder, names, common in (
         ("models", list(specs.texts), model_fits.COMMON_MODELS),
         ("gpus", [gpu.name for gpu in specs.table.gpus], model_fits.COMMON_GPUS),
@@ -220,10 +221,12 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     cells = [re.findall(r'<td data-head="([\w ]*)">(.*?)</td>', row) for row in rows]
     figures = [(head, text) for row in cells for head, text in row if head in {"Nominal", "Usable"} and text]
     assert [text for _, text in figures if not re.fullmatch(r"[\d,]+\.\d GiB", text)] == []
-    unknown = sum(gpu.memory_bandwidth_gb_s is None for gpu in specs.table.gpus)
+    forms = {gpu.form_of for gpu in specs.table.gpus if gpu.memory_bandwidth_gb_s is not None}
+    unknown = sum(gpu.memory_bandwidth_gb_s is None and gpu.name not in forms for gpu in specs.table.gpus)
     assert unknown > 0
     assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
     assert "unknown</td>" not in page
+    assert {dict(row)["Bandwidth"] for row in cells} > {"1,935\N{EN DASH}2,039 GB/s", "8,000 GB/s"}
     fits = {re.sub("<.*?>", "", row[0][1]): row[5][1] for row in cells}
     assert fits["H200"] == "9 of 11"
     assert fits["MI300X"] == ""
@@ -519,6 +522,14 @@ def test_a_runbook_page_begins_with_its_run_and_folds_its_symptoms() -> None:
     assert cells(Verdict.PASS)[1].startswith("Example run on the recorded case")
     assert "not as expected" in cells(Verdict.FAIL)[1]
     assert "<summary>Symptoms in the catalog (1)</summary>" in cells(Verdict.PASS)[-1]
+
+
+def test_the_list_of_rules_marks_those_that_are_fixed() -> None:
+    """As their pages do."""
+    rules = list(knowledge.knowledge().rules.values())
+    page = rule_pages.rule_index(rules)
+    marked = re.findall(r"\]\(([\w.-]+)\.md\) \[fixable\]", page)
+    assert sorted(set(marked)) == sorted(rule.id for rule in rules if rule.mends)
 
 
 def test_replacements_follow_the_reason_of_a_rule() -> None:

@@ -24,7 +24,7 @@ _SHAPE = {
 }  # fmt: skip
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": {"style"},
-    "svg": {"width", "height", "viewBox", "role"},
+    "svg": {"width", "height", "viewBox", "preserveAspectRatio", "role"},
     "pre": {"data-copy"},
     "th": {"colspan", "rowspan"},
     "td": {"colspan", "rowspan"},

@@ -324,7 +324,7 @@ def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
     count = (fixed - rest).total()
     text = "Fixed {count} issue, {rest} remaining." if count == 1 else "Fixed {count} issues, {rest} remaining."
-    return Wording(lang)(text, count=count, rest=rest.total())
+    return Wording(lang)(text, count=count, rest=counted(wrong(after), lang) or 0)
 
 
 def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:
@@ -454,10 +454,10 @@ def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def table(result: Linted | Migrated, pages: str = "") -> RenderedView:
-    """Issues as a table; `pages` is the folder of the rules' pages, to which their names are links."""
+def table(result: Linted | Migrated) -> RenderedView:
+    """Number of issues, and the issues as a table."""
     summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
-    return RenderedView(text(result, "line"), summary + rows_of(result.issues, result.lang, pages))
+    return RenderedView(text(result, "line"), summary + rows_of(result.issues, result.lang))
 
 
 def _tongue(result: Linted | Migrated) -> str:
@@ -480,7 +480,10 @@ def rows_of(issues: Sequence[Issue], lang: str | None = None, pages: str = "") -
     say, tongue = Wording(lang), language(lang)
 
     def said(issue: Issue) -> str:
-        return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
+        first, *notes = map(escape, sentences(issue))
+        subject = issue.text.split("\n", 1)[0][:200]
+        quote = "" if subject in issue.message else f'<br><code style="white-space:pre-wrap">{escape(subject)}</code>'
+        return f"<span{tongue}>{joined([f'<b>{first}</b>', *notes])}</span>{quote}"
 
     def named(issue: Issue) -> str:
         name = escape(issue.rule)
@@ -493,9 +496,7 @@ def rows_of(issues: Sequence[Issue], lang: str | None = None, pages: str = "") -
         "<tr>"
         f'<td style="text-align:right">{"<br>".join(map(location, (issue, *others)))}</td>'
         f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
-        f'<td style="text-align:left">{said(issue)}'
-        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
-        f"<br>{named(issue)}</td>"
+        f'<td style="text-align:left">{said(issue)}<br>{named(issue)}</td>'
         f'<td style="text-align:left">{say("yes") if issue.fix else ""}</td></tr>'
         for issue, others in merged(ordered)
     )

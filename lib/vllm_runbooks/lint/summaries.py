@@ -60,7 +60,7 @@ def summary(linted: Linted, name: str) -> RenderedView:
     return rendered(summarize(linted, name))
 
 
-def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = None) -> RenderedView:
+def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = None, given: str = "") -> RenderedView:
     """The summary as a card above the other issues and the corrected text.
 
     Args:
@@ -68,6 +68,7 @@ def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = No
         name: The text, as it is to be named.
         pages: Folder of the rules' pages.
         rest: The result for the corrected text; None if nothing was corrected.
+        given: The text before the correction, as it may be shown.
     """
     say, record = Wording(linted.lang), summarize(linted, name)
     worst = min((issue.severity for issue in linted.issues), key=list(IssueSeverity).index, default=None)
@@ -78,7 +79,7 @@ def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = No
         count = issues.fixed_text(linted.issues, rest.issues, linted.lang)
         is_short = is_in_card(linted)
         command = linted.fixed or ""
-        fix = SuggestedFix(command, count) if is_short else SuggestedFix(count, is_command=False)
+        fix = SuggestedFix(command, count, given=given) if is_short else SuggestedFix(count, is_command=False)
     card = replace(record, sentence=sentence, statements=statements, fix=fix, fix_name=say("Fix"))
     view = rendered(card, say.__call__)
     return view if linted.lang is None else replace(view, html=f"<div{issues.language(linted.lang)}>{view.html}</div>")

@@ -30,7 +30,8 @@ _STEP = 0.01
 _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Upper limit in tokens of the context search if the model's own limit is unknown."""
-_ROUND_LENGTH = 256
+ROUND_LENGTH = 256
+"""A shortened context is a multiple of this."""
 UNKNOWN_CONTEXT = "the model's own longest context is unknown: this is the limit by memory"
 
 
@@ -182,7 +183,7 @@ def highest_concurrency(start: Trial, context: int) -> SearchResult:
     return SearchResult(low, expected, high, tuple(reasons), made)
 
 
-# ---- utilisation
+# ---- utilization
 
 
 def lowest_utilization(start: Trial) -> SearchResult:
@@ -533,7 +534,7 @@ class _Out:
         if not settings.scheduler.max_model_len or settings.scheduler.is_length_fitted:
             return None
         lengths = (_longest(self.start, settings.scheduler.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
-        rounded = (length // _ROUND_LENGTH * _ROUND_LENGTH or length for length in lengths if length)
+        rounded = (length // ROUND_LENGTH * ROUND_LENGTH or length for length in lengths if length)
         return self._first(
             _Change({"max_model_len": length}, "longer requests are rejected", _PRICES["context"]) for length in rounded
         )

@@ -282,6 +282,7 @@ def _cache(made: Budget | None) -> PlannedCache:
         block_tokens=min(group.form.block_tokens for group in pool.groups),
         needed_gib=_gib(need),
         longest_context=made.longest.expected if made.longest is not None else None,
+        longest_context_low=made.longest.low if made.longest is not None else None,
     )
 
 

@@ -92,6 +92,8 @@ class PlannedCache:
     """For one request of `max_model_len` tokens, per GPU."""
     longest_context: int | None = None
     """Tokens of the longest request that fits, at most the model's own limit."""
+    longest_context_low: int | None = None
+    """As `longest_context`, by the conservative estimate."""
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,12 @@ def render_notebook(notebook: Mapping[str, Any], run: Mapping[str, Any], links: 
     start, end = _summary(sections)
     result = max(end, _result(sections))
     about = "".join(section for _, section in sections[:start])
+    summary = "".join(section for _, section in sections[start:end])
     fields = verdict_fields(run, is_diagnosis_only=executes_nothing(notebook))
     body = (
         f'<header><p class=kicker><a href="index.html">All runs</a> <span>{safe(name)}</span></p>'
-        f"<h1>{safe(title or name)}</h1>{_fields(fields)}</header><main class=notebook>"
-        f"{''.join(section for _, section in sections[start:end])}"
-        f"{_folded('About this runbook', about)}{_parameters(notebook)}{_SHOW_CODE}"
+        f"<h1>{safe(title or name)}</h1>{_fields(fields, summary)}</header><main class=notebook>"
+        f"{summary}{_folded('About this runbook', about)}{_parameters(notebook)}{_SHOW_CODE}"
         f"{''.join(section for _, section in sections[end:result])}"
         f"{_folded('Result', ''.join(section for _, section in sections[result:]))}</main>"
     )
@@ -59,17 +59,17 @@ def executes_nothing(notebook: Mapping[str, Any]) -> bool:
     return live == [False]
 
 
-def _fields(fields: VerdictFields) -> str:
+def _fields(fields: VerdictFields, summary: str) -> str:
+    """The check, and the diagnosis unless the summary below has it."""
     dots = f" <span class=certainty>{safe(fields.certainty)}</span>" if fields.certainty else ""
     symptom = f" <code>{safe(fields.symptom)}</code>" if fields.symptom else ""
     text = fields.detail or (
         "the recorded case expects this diagnosis" if fields.check is CheckState.AS_EXPECTED else ""
     )
     detail = f" <span class=detail>{safe(text)}</span>" if text else ""
-    return (
-        f"<dl class=fields><div><dt>Diagnosis<dd><span>{safe(fields.diagnosis) or 'none'}</span>{dots}{symptom}</div>"
-        f"<div><dt>Check<dd>{check_badge(fields.check)}{detail}</div></dl>"
-    )
+    name = safe(fields.diagnosis) or "none"
+    diagnosis = "" if name in summary else f"<div><dt>Diagnosis<dd><span>{name}</span>{dots}{symptom}</div>"
+    return f"<dl class=fields>{diagnosis}<div><dt>Check<dd>{check_badge(fields.check)}{detail}</div></dl>"
 
 
 def _tags(cell: Mapping[str, Any]) -> Sequence[str]:

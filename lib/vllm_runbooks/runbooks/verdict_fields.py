@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from vllm_runbooks.core.records import Level, Outcome, Verdict
+from vllm_runbooks.core.records import Level, Outcome, Severity, Verdict
 from vllm_runbooks.core.views.summary import certainty
 
 NO_RUNBOOK = "(no runbook)"
@@ -85,9 +85,12 @@ def verdict_fields(run: Mapping[str, Any], *, is_diagnosis_only: bool = False) -
 def _diagnosis(run: Mapping[str, Any], otherwise: str) -> tuple[str, str, str]:
     """Title, certainty and symptom of the root cause; else the state of health, or `otherwise`."""
     cause, outcome, findings = run.get("root_cause"), run.get("outcome"), run.get("findings")
+    listed = [item for item in findings if isinstance(item, dict)] if isinstance(findings, (list, tuple)) else []
+    # Checks of nodes have findings and neither a cause nor an outcome.
+    if cause is None and outcome is None:
+        cause = next((item for item in listed if item.get("severity") != Severity.HINT), None)
     if isinstance(cause, dict):
         symptom = str(cause.get("symptom"))
-        listed = [item for item in findings if isinstance(item, dict)] if isinstance(findings, (list, tuple)) else []
         finding = next((item for item in listed if item.get("symptom") == symptom), {})
         level = next((level for level in Level if level == finding.get("level")), None)
         return str(finding.get("title") or symptom), certainty(level, level.value) if level else "", symptom

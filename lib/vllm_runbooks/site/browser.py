@@ -381,12 +381,12 @@ def lint(
     shown = _with_release_field(linted)
     fixed = None if linted.fixed in (None, hidden) else linted.fixed
     rest = None if fixed is None else _lint.lint(mended, knowledge, request)
-    card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES, rest)
+    card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES, rest, hidden)
     parts = [(say("Answer"), card)]
     if fixed is not None and rest is not None and not lint_summaries.is_in_card(linted):
         parts.append((say("Corrected text"), render_issues.corrected(fixed, linted.issues, rest)))
     if others := lint_summaries.beyond_card(shown):
-        listed = render_issues.table(replace(shown, issues=others), _RULE_PAGES)
+        listed = RenderedView("", render_issues.rows_of(others, linted.lang, _RULE_PAGES))
         parts.append((say("Other findings" if len(others) < len(linted.issues) else "Findings"), listed))
     if fixed is not None:
         parts.append((say("Difference"), render_issues.difference(hidden, linted)))

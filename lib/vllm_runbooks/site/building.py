@@ -166,7 +166,7 @@ def write_sources(
             built=doors,
             has_runs=runs is not None,
         ),
-        **option_pages.sources({rule.id: rule.values for rule in rules}),
+        **option_pages.sources({rule.id: rule.values for rule in rules}, symptoms),
         **_rule_files(rules),
         **_symptom_files(symptoms, pages),
         **_runbook_files(symptoms, pages, *([] if runs is None else [f"/{run_pages.NAME}"])),

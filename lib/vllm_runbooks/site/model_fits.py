@@ -182,7 +182,7 @@ def legend() -> str:
 def verdict(fit: ModelFit) -> tuple[str, str]:
     """The verdict as text, and its CSS class."""
     if fit.fits:
-        return (f"✓ fits at {fit.context:,}", "amber") if fit.is_shortened else ("✓ fits", "green")
+        return ("✓ fits", "amber" if fit.is_shortened else "green")
     if fit.fits is None:
         return "? unknown", "grey"
     return "✗ does not fit", "red"

@@ -14,6 +14,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import OptionChange
+from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.site.myst import (
     aside,
     badge,
@@ -69,6 +70,10 @@ _COMMON = (
 """Options and variables that are first in their lists."""
 _MAX_VALUE = 80
 """Most characters of a default."""
+_MOST_FIXED = 4
+"""Most symptoms of an entry."""
+_Fixed = Mapping[str, Mapping[str, str]]
+"""Titles of symptoms by id, by the option or variable that one of their fixes changes."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,11 @@ class OptionEntry:
     def went(self) -> OptionChange | None:
         """First release without it; None if the newest known release has it."""
         return self.changes[-1] if self.changes[-1].kind == "removed" else None
+
+    @property
+    def destination(self) -> str:
+        """Its name in edits and defaults."""
+        return str(self.data.get("dest") or self.name.strip("-").replace("-", "_"))
 
     @property
     def page(self) -> str:
@@ -129,8 +139,12 @@ def links() -> dict[str, str]:
     return targets
 
 
-def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom]) -> dict[str, str]:
     """All pages by file name; `rules` are the tables of the rules by id, for replacements."""
+    fixed: dict[str, dict[str, str]] = {}
+    for symptom in symptoms:
+        for edit in (edit for remedy in symptom.remedies for edit in remedy.edits):
+            fixed.setdefault(edit.name, {})[symptom.id] = symptom.title
     gone = {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
     files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
@@ -138,9 +152,9 @@ def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         for entry in sorted(entries(kind), key=_is_removed):
             pages.setdefault(entry.page, []).append(entry)
         ordered = dict(sorted(pages.items(), key=lambda item: (item[0] == "others", item[0].lower())))
-        files[f"{folder}/index.md"] = _index(kind, list(ordered))
+        files[f"{folder}/index.md"] = _index(kind, list(ordered), fixed)
         for name, members in ordered.items():
-            files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind])
+            files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind], fixed)
     return files
 
 
@@ -167,8 +181,8 @@ def _title(kind: str, page: str) -> str:
     return _GROUPS.get(page) or code(page)
 
 
-def _index(kind: str, pages: Sequence[str]) -> str:
-    """All names by page with type and default, common ones first; contents for the sidebar."""
+def _index(kind: str, pages: Sequence[str], fixed: _Fixed) -> str:
+    """All names by page with type, default and number of fixed symptoms, common ones first; contents for the sidebar."""
     kind_entries = entries(kind)
     gone = sum(entry.went is not None for entry in kind_entries)
     what = (
@@ -183,7 +197,7 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     words = {f"#{entry.target}": _GROUPS.get(entry.page, "") for entry in kind_entries if entry.page in _GROUPS}
     described = _variable if kind == "environment" else _option
     lines = {
-        entry.name: f"[{code(entry.name)}](#{entry.target}) [{_in_short(entry, described(entry))}]{{.summary}} "
+        entry.name: f"[{code(entry.name)}](#{entry.target}) [{_in_short(entry, described(entry), fixed)}]{{.summary}} "
         f"{aside(_span(entry))}"
         for entry in kind_entries
     }
@@ -202,13 +216,16 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     return "\n\n".join([*parts, toctree]) + "\n"
 
 
-def _in_short(entry: OptionEntry, facts: Sequence[str]) -> str:
-    """Values and default of an entry; that it was removed, if it was."""
+def _in_short(entry: OptionEntry, facts: Sequence[str], fixed: _Fixed) -> str:
+    """Values and default of an entry, and how many symptoms it fixes; that it was removed, if it was."""
     if entry.went:
         return f"removed in {prose(entry.went.release)}"
     values = re.sub(r", (also|or none\b).*", "", facts[0])
     default = next((fact for fact in facts if fact.startswith("default ")), "")
-    return " · ".join(filter(None, (values, default if len(default) <= _MAX_VALUE else "default computed at startup")))
+    count = len(fixed.get(entry.destination, ()))
+    fixes = f"fixes {count} {'symptom' if count == 1 else 'symptoms'}" if count else ""
+    short = default if len(default) <= _MAX_VALUE else "default computed at startup"
+    return " · ".join(filter(None, (values, short, fixes)))
 
 
 def _span(entry: OptionEntry) -> str:
@@ -228,16 +245,18 @@ def _known_releases() -> str:
     )
 
 
-def _page(kind: str, page: str, members: Sequence[OptionEntry], gone: Mapping[str, Any]) -> str:
+def _page(kind: str, page: str, members: Sequence[OptionEntry], gone: Mapping[str, Any], fixed: _Fixed) -> str:
     """A page of options or variables, with the history of each."""
     described = _variable if kind == "environment" else _option
-    body = [part for entry in members for part in _entry(entry, described, gone)]
+    body = [part for entry in members for part in _entry(entry, described, gone, fixed)]
     releases = aside(f"Known releases: {', '.join(prose(release) for release in options.known_releases())}")
     group = f"Options of vLLM's {code(page)}. " if kind == "option" and page in _GROUPS and page != "others" else ""
     return "\n\n".join([f"# {_title(kind, page)}", group + _known_releases(), *body, releases]) + "\n"
 
 
-def _entry(entry: OptionEntry, described: Callable[[OptionEntry], list[str]], gone: Mapping[str, Any]) -> Iterator[str]:
+def _entry(
+    entry: OptionEntry, described: Callable[[OptionEntry], list[str]], gone: Mapping[str, Any], fixed: _Fixed
+) -> Iterator[str]:
     yield f"({entry.target})=\n## {code(entry.name)}"
     marks = []
     if entry.went:
@@ -250,7 +269,11 @@ def _entry(entry: OptionEntry, described: Callable[[OptionEntry], list[str]], go
         instead = _instead(gone.get(entry.name.removeprefix("--")) or gone.get(entry.name))
         if instead:
             yield instead
-    moving = options.histories("default").get(entry.data.get("dest") or entry.name.strip("-").replace("-", "_"), ())
+    if cured := fixed.get(entry.destination):
+        shown = [f"[{prose(title)}](../symptoms/{name}.md)" for name, title in list(cured.items())[:_MOST_FIXED]]
+        more = f" · {len(cured) - len(shown)} more" if len(cured) > len(shown) else ""
+        yield f"Part of a fix for: {' · '.join(shown)}{more}"
+    moving = options.histories("default").get(entry.destination, ())
     history = _history(entry, moving if entry.target.startswith("option-") else ())
     yield f"::::{{container}} history\n{listed(history)}\n::::"
 

@@ -96,7 +96,11 @@ def rule_index(rules: Sequence[Rule]) -> str:
         f"{count} that `vllm-runbooks lint` checks in scripts, manifests, programs and pages that launch vLLM. "
         "[Checking a command](../linting.md) explains how to run them."
     )
-    entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
+    entries = {
+        r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) "
+        f"{badge('fixable') if r.mends else ''} {aside(code(r.id))}"
+        for r in rules
+    }
     field = filter_field("Filter by words of the title or id", "quote, removed, tensor")
     return "\n\n".join(["# Rules", intro, field, *grouped(entries, GROUPS, kind="rules")]) + "\n"
 

@@ -33,13 +33,14 @@ _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD"}
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
 _HOW = (
     "For each kind of GPU: the fewest of 1, 2, 4 and 8 with tensor parallelism on which the model fits with its whole "
-    "context, or with at least 8,192 tokens of it. Defaults of the newest known release; [how memory is "
-    "planned]({}planning.md)."
+    "context, or with at least 8,192 tokens of it. A shorter context fits even by the conservative estimate; "
+    "concurrency is the expected one. Defaults of the newest known release; [how memory is planned]({}planning.md)."
 )
 
 _FIGURES = ("Memory", "Context", "Concurrent at this context", "")
 _ON_ONE = (
-    "With the whole context, or with at least 8,192 tokens of it; defaults of the newest known release. "
+    "With the whole context, or with at least 8,192 tokens of it. A shorter context fits even by the conservative "
+    "estimate; concurrency is the expected one. Defaults of the newest known release. "
     "[How memory is planned](../planning.md)."
 )
 
@@ -130,6 +131,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str
 def _fit_cells(fit: ModelFit, root: str, note: str = "") -> tuple[str, str, str, str, str]:
     text, tone = model_fits.verdict(fit)
     title = f' title="{escape(printable(fit.reason))}"' if fit.reason else ""
+    note = note or ("shorter context" if fit.is_shortened else "")
     below = f"<small>{escape(note)}</small>" if note else ""
     context, concurrency = model_fits.figures(fit)
     plan = _link(f"{root}{fit.address}", "Plan this") if fit.plan is not None else ""
@@ -161,7 +163,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
                 _link(gpu_address(gpu.name).removeprefix("gpus/"), gpu.name),
                 _gib(gpu.memory_gib),
                 "" if gpu.total is None else _gib(gpu.total.expected),
-                "" if gpu.memory_bandwidth_gb_s is None else f"{gpu.memory_bandwidth_gb_s:,.0f} GB/s",
+                _bandwidth(gpu, gpus),
                 escape(" ".join(filter(None, (gpu.architecture, gpu.capability)))),
                 _count_of_fits(gpu.name),
                 f'<span class="hidden-words">{escape(" ".join((gpu.vendor, *gpu.aliases)))}</span>',
@@ -184,6 +186,14 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
         raw(_table(head, rows, "catalog gpus")),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _bandwidth(gpu: Gpu, gpus: Sequence[Gpu]) -> str:
+    """Memory bandwidth; the range of its forms if only theirs is known; empty if unknown."""
+    forms = (gpu, *(form for form in gpus if form.form_of == gpu.name))
+    known = sorted({form.memory_bandwidth_gb_s for form in forms if form.memory_bandwidth_gb_s is not None})
+    ends = dict.fromkeys((known[0], known[-1])) if known else ()
+    return "\N{EN DASH}".join(f"{value:,.0f}" for value in ends) + (" GB/s" if known else "")
 
 
 def _count_of_fits(gpu: str) -> str:
@@ -231,7 +241,7 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         front(f"{gpu.name} with vLLM: which models fit", description, is_orphan=True) + f"# {plain(gpu.name)}",
         _in_short(gpu),
         raw(f"<p>{_action(f'../plan.html#{question}', 'Plan a model on this GPU')}</p>"),
-        "## Models that fit on one GPU",
+        "## Common models on one GPU",
         _ON_ONE,
         raw(_table(head, rows, "fits") + model_fits.legend()),
         "## Facts",
@@ -284,7 +294,7 @@ def _model_index(specs: Specs) -> str:
         rows.append(
             (
                 _link(model_address(name).removeprefix("models/"), name),
-                escape(printable(_format(model))),
+                escape(printable(_format(model) or ("16-bit" if weights else ""))),
                 "" if weights is None else _gib(weights),
                 "" if model.max_positions is None else f"{model.max_positions:,}",
                 "" if fit is None else escape(fit.name),
@@ -293,7 +303,8 @@ def _model_index(specs: Specs) -> str:
         )
     intro = (
         "*Fits on* is the fewest common GPUs on which the model fits with its whole "
-        "context, else with a shorter one. Any other model is planned from a folder with its `config.json`: "
+        "context, else with a shorter one. *16-bit*: the file's format is unknown, and vLLM loads weights that are not "
+        "quantized as 16-bit values. Any other model is planned from a folder with its `config.json`: "
         "`vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
     )
     description = (
@@ -355,7 +366,7 @@ def model_page(file: ModelFile, model: Model) -> str:
         front(f"{file.id}: GPU memory and vLLM command", description, is_orphan=True) + f"# {plain(file.id)}",
         plain(size),
         *([raw(f"{card}<p>{_action(root + best.address, 'Plan for my GPUs')}</p>")] if best and card else []),
-        "## GPUs that it needs",
+        "## On common GPUs",
         *([f"Not certain: {prose(reason)}."] if reason else []),
         raw(_table(("GPUs", "Verdict", *_FIGURES), rows, "fits") + model_fits.legend()),
         _HOW.format(root),

@@ -21,6 +21,7 @@ PARTS = {
 """Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
 _SUMS = {
     "used": ("needed without the KV cache", "#2f6099", "", LIGHT_INK),
+    "unused": ("not used", HAIR, "", _DARK_INK),
     "overhead": ("activations and overhead", "#e8b04a", "/", _DARK_INK),
     "beyond": ("beyond the limit", "#cf222e", "/", LIGHT_INK),
     "allocated by PyTorch": ("allocated by PyTorch", "#2f6099", "", LIGHT_INK),

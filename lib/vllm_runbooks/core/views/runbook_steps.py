@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_runbooks.core.display import RenderedView
-from vllm_runbooks.core.views.elements import prose, tag
+from vllm_runbooks.core.views.elements import tag
 from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, plain, styled
-from vllm_runbooks.core.views.summary_html import command_html, folded
+from vllm_runbooks.core.views.summary_html import command_html, folded, labelled
 
 _LABELS = ("Fact", "So", "Do")
-_WIDEST = "max-width:60em"
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ def _parts(text: StepText) -> list[tuple[str, str]]:
 
 
 def _html(text: StepText) -> str:
-    lines = "".join(tag("div", f"<b>{name}</b> {prose(words)}", _WIDEST) for name, words in _parts(text))
-    return tag("div", lines + (command_html(text.command) if text.command else ""), "margin:6px 0;line-height:1.5")
+    command = command_html(text.command) if text.command else ""
+    return tag("div", labelled(_parts(text)) + command, "max-width:60em;margin:6px 0")
 
 
 def _blocks(text: StepText) -> list[TextBlock]:

@@ -79,6 +79,8 @@ class SuggestedFix:
     """Whether the change is text of a command, not a sentence."""
     command: str = ""
     """The whole changed command; empty if it is not to be shown."""
+    given: str = ""
+    """Text before the change, if lines that differ from it are to be marked."""
     unchecked: str = "not checked by {names}"
     """Template for the validations that did not run."""
 

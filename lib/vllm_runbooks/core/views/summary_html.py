@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.views import drawing
-from vllm_runbooks.core.views.drawing import NARROW
 from vllm_runbooks.core.views.elements import (
     AMBER,
     GREEN,
@@ -31,6 +30,7 @@ _CHECK_WORDS = {"✓": ("passed", GREEN), "✗": ("rejected", RED), "\u2013": ("
 _FAINT = "opacity:.75;font-size:13px"
 _LABEL = "padding:2px 14px 2px 0;vertical-align:top;text-align:left;font-weight:600;white-space:nowrap"
 _TEXT = "padding:2px 0;vertical-align:top;text-align:left;overflow-wrap:anywhere"
+_CHANGED = "background:#2da44e33;font-weight:600"
 _MOST_QUOTED = 240
 _MOST_BEFORE = 80
 _FLAG = re.compile(r"(?<!\S)--?[a-zA-Z][\w.-]*")
@@ -63,13 +63,7 @@ def summary_html(summary: Summary, say: Callable[[str], str] = str) -> str:
         rows.append(_row(summary.fix_name, _fix(summary.fix, summary.memory, say)))
     rows += [_step(step) for step in summary.steps if not step.is_first]
     if rows:
-        parts.append(
-            tag(
-                "table",
-                tag("tbody", "".join(rows)),
-                "border-collapse:collapse;margin-top:10px;font-size:15px;line-height:1.5",
-            )
-        )
+        parts.append(tag("div", _table(rows), "margin-top:10px"))
     style = (
         f"border:1px solid #8886;border-left:4px solid {tone};border-radius:6px;padding:12px 16px;margin:4px 0;"
         "max-width:60em;font-size:15px;line-height:1.5"
@@ -77,14 +71,23 @@ def summary_html(summary: Summary, say: Callable[[str], str] = str) -> str:
     return tag("div", "".join(parts), style)
 
 
-def command_html(text: str) -> str:
-    """A command to copy, with no line break in a flag: a click selects it, and pages with a script offer a button."""
+def command_html(text: str, given: str = "") -> str:
+    """A command to copy, with no line break in a flag: a click selects it, and pages with a script offer a button.
+
+    Args:
+        text: The command.
+        given: The text before its change: lines that are not in it are marked.
+    """
     flag = tag("span", r"\g<0>", "white-space:nowrap")
+    lines = [_FLAG.sub(flag, escape(line)) for line in text.split("\n")]
+    if given:
+        kept = {_FLAG.sub(flag, escape(line)) for line in given.splitlines()}
+        lines = [line if line in kept else tag("span", line, _CHANGED) for line in lines]
     style = (
         "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;border:1px solid #8886;border-radius:4px;"
         "padding:6px 10px;margin:2px 0;font-size:13px;line-height:1.5;background:transparent"
     )
-    code = f'<code style="background:transparent;user-select:all">{_FLAG.sub(flag, escape(text))}</code>'
+    code = tag("code", "\n".join(lines), "background:transparent;user-select:all")
     return f'<pre data-copy="command" style="{style}">{code}</pre>'
 
 
@@ -101,12 +104,13 @@ def memory_bars(memory: tuple[NamedMemory, ...], say: Callable[[str], str] = str
     if not memory:
         return ""
     longest = max(max(named.use.total_gib, named.use.used_gib) for named in memory)
+    has_beyond = any(named.use.used_gib > named.use.limit_gib for named in memory)
     rows = [
         tag("div", f"{tag('b', escape(named.name))} {escape(named.text)}", "font-size:13px;margin-top:4px")
-        + _bar(named, (NARROW - 2) / longest)
+        + _bar(named, (drawing.WIDTH - 2) / longest)
         for named in memory
     ]
-    parts = ["used", "kv_cache", *(["beyond"] if any(n.use.used_gib > n.use.limit_gib for n in memory) else [])]
+    parts = ["used", "kv_cache", *(["beyond"] if has_beyond else []), "unused"]
     names = (tag("span", f"{swatch(part)} {escape(say(part_name(part)))}", "white-space:nowrap") for part in parts)
     return "".join([*rows, tag("div", " ".join(names), "font-size:13px")])
 
@@ -120,12 +124,14 @@ def _bar(named: NamedMemory, scale: float) -> str:
         drawing.rect(0, 2, end, drawing.BAR, drawing.HAIR, title=f"GPU: {use.total_gib:.2f} GiB"),
         segment("used", 0, 2, used, drawing.BAR, title=f"needed without the KV cache: {use.used_gib:.2f} GiB"),
         segment("kv_cache", used, 2, cache, drawing.BAR, title=f"KV cache: {use.kv_cache_gib or 0:.2f} GiB"),
-        segment("beyond", limit, 2, beyond, drawing.BAR, title=f"beyond the limit of {use.limit_gib:.2f} GiB")
-        if beyond
-        else "",
-        drawing.rule(limit, 0, limit, drawing.BAR + 4, colour="currentColor", thick=2),
     ]
-    return drawing.narrow(shapes, drawing.BAR + 4, f"{named.name}: {named.text}")
+    if beyond:
+        title = f"beyond the limit of {use.limit_gib:.2f} GiB"
+        shapes += [
+            segment("beyond", limit, 2, beyond, drawing.BAR, title=title),
+            drawing.rule(limit, 0, limit, drawing.BAR + 4, colour="currentColor", thick=2),
+        ]
+    return drawing.picture(shapes, drawing.BAR + 4, f"{named.name}: {named.text}", is_stretched=True)
 
 
 def _statement(statement: Statement, say: Callable[[str], str]) -> str:
@@ -141,11 +147,7 @@ def _statement(statement: Statement, say: Callable[[str], str]) -> str:
         parts.append(quoted(statement.place, before, tone, about=about, behind=behind))
     elif statement.place:
         parts.append(tag("div", escape(statement.place), _FAINT))
-    rows = "".join(
-        _row(say(name), prose(text)) for name, text in (("So", statement.effect), ("Fix", statement.action)) if text
-    )
-    if rows:
-        parts.append(tag("table", tag("tbody", rows), "border-collapse:collapse"))
+    parts.append(labelled((say(name), text) for name, text in (("So", statement.effect), ("Fix", statement.action))))
     return tag("div", "".join(parts), "margin-top:10px")
 
 
@@ -166,7 +168,7 @@ def _pieces(statement: Statement) -> tuple[str, str, str]:
 def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...], say: Callable[[str], str]) -> str:
     parts = []
     if fix.change:
-        parts.append(command_html(fix.change) if fix.is_command else prose(fix.change))
+        parts.append(command_html(fix.change, fix.given) if fix.is_command else prose(fix.change))
     if fix.cost:
         parts.append(tag("div", prose(fix.cost)))
     if fix.checks:
@@ -195,6 +197,17 @@ def _step(step: Step) -> str:
         page = escape(step.runbook)
         text += f': <a href="{page}.ipynb">{page}</a>'
     return _row(step.name, text)
+
+
+def labelled(texts: Iterable[tuple[str, str]]) -> str:
+    """Sentences next to their labels, as HTML; without the empty ones."""
+    rows = [_row(name, prose(text)) for name, text in texts if text]
+    return _table(rows) if rows else ""
+
+
+def _table(rows: Iterable[str]) -> str:
+    style = "border-collapse:collapse;font-size:15px;line-height:1.5"
+    return tag("table", tag("tbody", "".join(rows)), style)
 
 
 def _row(name: str, html: str) -> str:

@@ -10,7 +10,7 @@ from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
 from vllm_runbooks.core.expected import verdict_on_findings
-from vllm_runbooks.core.records import RunbookVerdict, Severity, Verdict
+from vllm_runbooks.core.records import FindingRef, Level, RunbookVerdict, Severity, Verdict
 from vllm_runbooks.reading.sources import beginning, load_files
 
 if TYPE_CHECKING:
@@ -87,4 +87,5 @@ def nodes_verdict(cluster: CheckedCluster, evidence: Evidence | None) -> Runbook
     else:
         verdict, reason = Verdict.PASS, f"no problem prevents a launch over {len(cluster.nodes)} nodes"
     facts = {"nodes": len(cluster.nodes)}
-    return RunbookVerdict(verdict, reason, case.id if case is not None else None, None, None, (), facts)
+    findings = tuple(FindingRef(f.id, "nodes", f.text, f.severity, Level.CONFIRMED) for f in cluster.findings)
+    return RunbookVerdict(verdict, reason, case.id if case is not None else None, None, None, findings, facts)

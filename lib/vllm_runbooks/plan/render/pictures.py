@@ -147,7 +147,7 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
     if limit is not None:
         at = 1 + min(limit * scale, NARROW - 2)
         parts.append(rule(at, bar - 5, at, bar + _THICK + 5, colour="currentColor", thick=2))
-        figures.append(f"limit {limit:.2f} (utilisation {utilization:g})")
+        figures.append(f"limit {limit:.2f} (utilization {utilization:g})")
     low, high = _whisker(before)
     below = bar + _THICK + 18
     if low is not None and high is not None and high > low:

@@ -43,7 +43,6 @@ from vllm_runbooks.core.views.summary_html import folded
 from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
-from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 
 Viewed = Plan | Layouts | PlanComparison | FindAnswer
 """Records of the planner that these views render."""
@@ -279,8 +278,8 @@ def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
         return visible("".join(illegal_html(record)))
     plan = first or plans[0]
     # A layout that fits with a shorter context is no failure.
-    others = [p for p in plans if p.fits is False and (p.kv_cache.longest_context or 0) < SHORTEST_CONTEXT]
-    fitting = [p for p in plans if p not in others]
+    others = [p for p in plans if p.fits is False and not plan_words.shorter_context(p)]
+    fitting = sorted((p for p in plans if p not in others), key=lambda p: p is not plan)
     parts = [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]
     parts += [heading("Layouts"), ranking_html(fitting or others, has_chart=False)]
     if fitting and others:
@@ -392,7 +391,8 @@ def ranking_html(legal: Sequence[Plan], *, has_chart: bool = True) -> str:
     ]
     rows = [[row[n] for n in kept] for row in every]
     rows[0][0] = tag("b", rows[0][0]) + (f" {badge('recommended', GREEN)}" if listed[0].fits else "")
-    why = ["; ".join(plan.reasons) for plan in listed]
+    # The verdict of a layout that fits with a shorter context has its reason.
+    why = ["; ".join(r for r in p.reasons if r not in p.limits or not plan_words.shorter_context(p)) for p in listed]
     numeric = [at for at, n in enumerate(kept) if n > 1]
     table = html_table([_RANKED[n] for n in kept], rows, numeric=numeric, below=why)
     return (plan_pictures.layouts(listed) if has_chart else "") + table + (remark(same) if same else "")
@@ -405,8 +405,7 @@ def _cell_html(cell: str) -> str:
 
 def _fit_html(plan: Plan) -> str:
     """Whether a layout fits, maybe with a shorter context."""
-    length = plan.kv_cache.longest_context or 0
-    if plan.fits is False and length >= SHORTEST_CONTEXT:
+    if length := plan_words.shorter_context(plan):
         return coloured(f"fits at {length:,}", AMBER, _FIT)
     sign = "?" if plan.fits is None else "✓" if plan.fits else "✗"
     return coloured(f"{sign} {plan_words.VERDICTS[plan.fits]}", TONES[plan.fits], _FIT)

@@ -12,6 +12,7 @@ from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan.inverse import ROUND_LENGTH
 from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
@@ -243,13 +244,20 @@ def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
     return list(listed.values()), note
 
 
+def shorter_context(plan: Plan) -> int:
+    """Tokens of a useful shorter context with which a plan is certain to fit, rounded as in a fix; 0 if none is."""
+    length = (plan.kv_cache.longest_context_low or 0) // ROUND_LENGTH * ROUND_LENGTH
+    return length if plan.fits is False and length >= SHORTEST_CONTEXT else 0
+
+
 def layout_cells(plan: Plan) -> list[str]:
     """A layout, whether it fits, its context, its max concurrency, and its KV cache."""
     cache: PlannedCache = plan.kv_cache
     at_once = plan_pictures.requests_at_once(plan)
-    is_short = plan.fits is False and bool(cache.longest_context)
+    length = shorter_context(plan) or cache.longest_context
+    is_short = plan.fits is False and bool(length)
     figures = [
-        "" if cache.longest_context is None else f"{'max ' if is_short else ''}{cache.longest_context:,}",
+        "" if length is None else f"{'max ' if is_short else ''}{length:,}",
         "" if at_once is None or plan.fits is False else concurrency_text(at_once),
         "" if cache.gib is None else f"{cache.gib:.2f}",
     ]
