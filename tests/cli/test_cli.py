@@ -287,6 +287,8 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "FIXES" not in out
     explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
     assert "limit_mm_per_prompt leaves video unlimited" in explained
+    assert "FIXES, best first" in explained
+    assert "  Fix   " not in explained  # the first of the list, not printed twice
 
 
 # ----- catalog
