@@ -740,6 +740,19 @@ def test_the_command_of_a_log_is_found(capsys: pytest.CaptureFixture[str], tmp_p
     assert "contains 2 launches" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_misspelt_subcommand_is_a_launch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The command is not rejected for the fault that the log reports; the first fix replaces the word."""
+    log, script = tmp_path / "server.log", tmp_path / "launch.sh"
+    log.write_text("vllm: error: argument subparser: invalid choice: 'srve' (choose from 'chat', 'serve', 'bench')\n")
+    script.write_text("nohup vllm srve a/b --max-model-len 4096\n")
+
+    assert cli.run(["diagnose", str(log), "--command", str(script), "--format", "json", "--vllm", "0.32.0"]) == 1
+    first = json.loads(capsys.readouterr().out)["remedies"][0]
+    assert (first["title"], first["command"]) == ("Run vllm serve", "nohup vllm serve a/b --max-model-len 4096\n")
+    assert cli.run(["diagnose", str(log), "--explain"]) == 1
+    assert "subparser serve" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "command",
     [("lint", "--", "vllm", "serve", "m"), ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090"), ("diagnose", "none.log"),
