@@ -329,10 +329,12 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
 
 
 def _holder(key: str, message: str, data: options.ReleaseData) -> str:
-    """The JSON option whose rejected configuration has a key; empty if none has."""
+    """The JSON option whose rejected configuration may have a key; empty if none has."""
     config = _CONFIG.search(message)
-    is_key = config is not None and key in data.objects.get(config[1], {}).get("keys", {})
-    return "_".join(_CAPITALS.findall(config[1])).lower() if config is not None and is_key else ""
+    if config is None:
+        return ""
+    dest = "_".join(_CAPITALS.findall(config[1])).lower()
+    return dest if dest in data.by_dest and key in data.objects.get(config[1], {}).get("keys", {key}) else ""
 
 
 def _typed(value: str | None, option: options.Option | None) -> Any:

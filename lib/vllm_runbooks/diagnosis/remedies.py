@@ -44,7 +44,8 @@ def of_error(
     catalog: Catalog,
     facts: Facts,
     arguments: Mapping[str, Any],
-    release: Release = UNKNOWN_RELEASE,
+    *,
+    release: Release,
 ) -> tuple[Remedy, ...]:
     """The remedies for an exception that no symptom explains: what it names, and optional features in its frames."""
     found = quoted_exception(starts, quote)
