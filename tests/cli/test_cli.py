@@ -287,6 +287,8 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "FIXES" not in out
     explained = run(capsys, "diagnose", "autoglm-3090-video-oom", "--vllm", "0.16.0", "--explain")[1]
     assert "limit_mm_per_prompt leaves video unlimited" in explained
+    assert "FIXES, best first" in explained
+    assert "  Fix   " not in explained  # the first of the list, not printed twice
 
 
 # ----- catalog
@@ -736,6 +738,19 @@ def test_the_command_of_a_log_is_found(capsys: pytest.CaptureFixture[str], tmp_p
     assert "no vLLM launch found" in capsys.readouterr().err
     assert cli.run(["diagnose", log, "--command", str(tmp_path / "two.sh")]) == 1
     assert "contains 2 launches" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_misspelt_subcommand_is_a_launch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The command is not rejected for the fault that the log reports; the first fix replaces the word."""
+    log, script = tmp_path / "server.log", tmp_path / "launch.sh"
+    log.write_text("vllm: error: argument subparser: invalid choice: 'srve' (choose from 'chat', 'serve', 'bench')\n")
+    script.write_text("nohup vllm srve a/b --max-model-len 4096\n")
+
+    assert cli.run(["diagnose", str(log), "--command", str(script), "--format", "json", "--vllm", "0.32.0"]) == 1
+    first = json.loads(capsys.readouterr().out)["remedies"][0]
+    assert (first["title"], first["command"]) == ("Run vllm serve", "nohup vllm serve a/b --max-model-len 4096\n")
+    assert cli.run(["diagnose", str(log), "--explain"]) == 1
+    assert "subparser serve" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

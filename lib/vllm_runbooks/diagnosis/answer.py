@@ -22,6 +22,7 @@ from vllm_runbooks.core.records import (
     PlanComparison,
     Release,
     Remedy,
+    Role,
     ServerRun,
     ServerRunSummary,
 )
@@ -283,6 +284,10 @@ def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str
     ways = remedies.of_cause(
         cause, request.catalog, reported.facts, arguments, release=reported.release, starts=reported.starts
     )
+    error = reported.diagnosis.first_error
+    if error is not None and (cause is None or request.catalog.symptoms[cause.symptom].role is Role.WRAPPER):
+        known = reported.starts, request.catalog, reported.facts, arguments
+        ways = remedies.unique((*remedies.of_error(error, *known, release=reported.release), *ways))
     if reported.nodes is not None:
         is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
         ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))

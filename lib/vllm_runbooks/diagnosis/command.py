@@ -153,6 +153,8 @@ def diagnose(
             summary = summaries.summarize(
                 one, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again
             )
+            if explain:
+                summary = replace(summary, fix=None)  # the details list it with the others
             terminal.show([*([BLANK] if number else []), *summary_view(summary), *(_details(one) if explain else [])])
     return int(not all(one.outcome.is_healthy for one in answers or [answer]))
 

@@ -32,13 +32,17 @@ _STARTUP = re.compile(
 MAX_NAMED = 2
 """Most fixes that are taken from one message."""
 _ASKED = (
-    r"(?:^|[.;:,(!]\s{0,2}|\b(?:[Pp]lease|[Tt]ry|can|should|must|need to|either|or|and|by|then)\s)"
+    r"(?:\brequires\s|(?:^|[.;:,(!]\s{0,2}|\b(?:[Pp]lease|[Tt]ry|can|should|must|need to|either|or|and|by|then)\s)"
     r"(?:[Uu]s(?:e|ing)|[Ss]et(?:ting)?|[Ee]xport(?:ing)?|[Pp]ass(?:ing)?|[Aa]dd(?:ing)?|[Ss]pecify(?:ing)?|"
-    r"[Ee]nabl(?:e|ing)|[Rr]un with|[Tt]ry|[Pp]rovide|[Ll]aunch with|[Ss]tart with|[Ii]nstall)\s"
+    r"[Ee]nabl(?:e|ing)(?: \w{2,20} (?:with|by setting|using|via))?|[Rr]un with|[Tt]ry|[Pp]rovide|[Ll]aunch with|"
+    r"[Ss]tart with|[Ii]nstall)\s)"
     r"(?:(?:the|environment|env|variable|var|flag|option|argument|vLLM|with|engine arg)\s){0,4}[`'\"(]{0,2}"
 )
 """A request to do something, not the description of what was done."""
-_VALUE = r"[`'\"]{0,2}(?P<value>[\w/+-][\w./:+-]{0,59}?)(?=[`'\",.;)!]{0,3}(?:\s|\Z))"
+_VALUE = (
+    r"(?!(?:an?|and|as|at|for|if|in|instead|is|on|or|the|to|when|while|with)\b)"
+    r"[`'\"]{0,2}(?P<value>[\w/+-][\w./:+-]{0,59}?)(?=[`'\",.;)!]{0,3}(?:\s|\Z))"
+)
 _ENVIRONMENT = re.compile(
     _ASKED + r"(?P<name>[A-Z][A-Z0-9_]{3,59})[`'\"]?(?:=|\s(?:(?:environment|env) var(?:iable)? )?to\s)" + _VALUE,
     re.ASCII,
@@ -77,6 +81,8 @@ _AIDS = re.compile(
 )
 """Variables that show a failure or hide it, and secrets."""
 _CONFIG = re.compile(r"\bvalidation errors? for (\w{3,40}Config)\b", re.ASCII)
+_SETTING = re.compile(r"\b[a-z]{2,30}(?:_[a-z\d]{1,30}){1,6}\b(?!\()", re.ASCII)
+"""A name in the form of an option's destination."""
 _CAPITALS = re.compile(r"[A-Z]+(?=[A-Z][a-z]|\Z)|[A-Z][a-z]+")
 """Words of a class's name: `KVTransferConfig` is kv, transfer, config."""
 _OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.IGNORECASE)
@@ -96,22 +102,25 @@ def context(
     found = None if quote is None else quoted_exception(starts, quote)
     chain = () if found is None else found[0].chain[found[1] :]
     text = chain[0].message if chain else quote.text if quote is not None else ""
+    given = cause.captures
+    if cause.class_ == "cli.bad_value" and not given.get("option") and (name := _named_option(text, _data(release))):
+        given = {**given, "option": name}
     more = {
         "message": text[:_LONGEST],
-        **dict(_derived(cause.captures, facts, release)),
+        **dict(_derived(given, facts, release)),
         **rejecting_backends(text),
-        **_json_option(text, cause.captures.get("option", ""), release, arguments),
+        **_json_option(text, given.get("option", ""), release, arguments),
     }
     if chain:
         more["frames"] = " ".join(f"{frame.posix_path}:{frame.function}" for link in chain for frame in link.frames)
         more.update(dict.fromkeys((name for link in chain for name in features(link)), "yes"))
         if any(_STARTUP.search(frame.function) for link in chain for frame in link.frames):
             more["in_startup"] = "yes"
-    whole = "\n".join([text, *(piece.text for piece in cause.evidence), cause.captures.get("rule", "")])
-    corrected = dict(_corrections(cause.captures, whole, _data(release), arguments))
+    whole = "\n".join([text, *(piece.text for piece in cause.evidence), given.get("rule", "")])
+    corrected = dict(_corrections(given, whole, _data(release), arguments))
     if "json_option" in more:
         corrected.pop("option", None)  # the message names a key of its value
-    captures = {**more, **cause.captures, **corrected}
+    captures = {**more, **given, **corrected}
     if captures.get("option") == "":
         del captures["option"]  # the command does not set it
     names = (name.lstrip("-").replace("-", "_") for name in captures.get("option", "").split("/"))
@@ -122,7 +131,7 @@ _REJECTED = re.compile(r"\berror: argument (--[\w-]{2,60})", re.ASCII)
 _INPUT = re.compile(r"\binput_value='([^']{1,60})'", re.ASCII)
 _ALLOWED = re.compile(
     r"\b(?:choo?se from|Available \w{1,20}(?: \w{1,20})?:|Input should be|[Mm]ust be one of|"
-    r"(?:Valid|Supported) \w{1,20}(?: \w{1,20})?(?: are)?:)(?P<values>[^|]{1,3000})",
+    r"[Ee]xpected one of|(?:Valid|Supported) \w{1,20}(?: \w{1,20})?(?: are)?:)(?P<values>[^|\n]{1,3000})",
     re.ASCII,
 )
 _ALLOWED_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
@@ -158,6 +167,8 @@ def _corrections(
     allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
     close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
     in_bytes, percent = _WITH_UNIT.fullmatch(value), _PERCENT.fullmatch(value)
+    if allowed:
+        yield "allowed", ", ".join(dict.fromkeys(allowed))
     if close:
         yield "closest", close[0]
     elif in_bytes:
@@ -232,6 +243,12 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
             yield "latest_release", options.known_releases()[-1]
 
 
+def _named_option(message: str, data: options.ReleaseData) -> str:
+    """The first option, or key of the rejected configuration, that a message names; empty if there is none."""
+    names = _SETTING.findall(message.partition(" [type=")[0])
+    return next((name for name in names if _holder(name, message, data) or data.option_of(name)), "")
+
+
 def _json_option(message: str, key: str, release: Release, arguments: Mapping[str, Any]) -> Mapping[str, str]:
     """The option whose JSON has a rejected key, and the key that may be meant."""
     config = _CONFIG.search(message)
@@ -247,10 +264,16 @@ def _json_option(message: str, key: str, release: Release, arguments: Mapping[st
 
 
 def named(
-    cause: Finding, message: str, texts: Sequence[RemedyText], facts: Facts, release: Release, *, lang: str | None
+    cause: Finding | None,
+    message: str,
+    texts: Sequence[RemedyText],
+    facts: Facts,
+    release: Release,
+    *,
+    lang: str | None,
 ) -> tuple[Remedy, ...]:
     """Fixes that the message of a cause names, if the release has them; none that the symptom treats itself."""
-    if cause.class_.partition(".")[0] in _LEFT_TO_PLAN:
+    if cause is not None and cause.class_.partition(".")[0] in _LEFT_TO_PLAN:
         return ()
     treated = {edit.name for text in texts for edit in text.edits}
     say = Wording(lang)
@@ -287,6 +310,8 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
         name = data.option_of(match["name"].replace("-", "_")) or ""
         option = data.by_dest.get(name) or data.by_string.get(f"--{match['name']}")
         value = _typed(match["value"], option)
+        if option is None and value is not None and (holder := _holder(match["name"], message, data)):
+            yield "Set {name}, as the message recommends", f"{holder}.{match['name']}={value}", ()
         if option is not None and value is not None:
             shown = option.dest if value is True else f"{option.dest}={value}"
             yield "Set {name}, as the message recommends", shown, (Edit("set", option.dest, value),)
@@ -301,6 +326,15 @@ def _named(message: str, facts: Facts, data: options.ReleaseData) -> Iterator[tu
         if facts.platform == "cpu" and match["name"].partition("[")[0] == "ray":
             continue  # vLLM does not support Ray there
         yield "Install {name} with pip, as the message recommends", match["name"], ()
+
+
+def _holder(key: str, message: str, data: options.ReleaseData) -> str:
+    """The JSON option whose rejected configuration may have a key; empty if none has."""
+    config = _CONFIG.search(message)
+    if config is None:
+        return ""
+    dest = "_".join(_CAPITALS.findall(config[1])).lower()
+    return dest if dest in data.by_dest and key in data.objects.get(config[1], {}).get("keys", {key}) else ""
 
 
 def _typed(value: str | None, option: options.Option | None) -> Any:

@@ -13,8 +13,10 @@ from vllm_runbooks.catalog.records import Policy, RemedyText
 from vllm_runbooks.catalog.steps import NO_STEP, STEPS
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, value_of
-from vllm_runbooks.core.records import UNKNOWN_RELEASE, Edit, Facts, Finding, Release, Remedy, ServerRun
+from vllm_runbooks.core.records import UNKNOWN_RELEASE, Edit, Facts, Finding, Quote, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.causes import holds
+from vllm_runbooks.diagnosis.internal_errors import SYMPTOM as INTERNAL_ERROR
+from vllm_runbooks.diagnosis.internal_errors import features, quoted_exception
 from vllm_runbooks.diagnosis.named_fixes import UNCHECKED, context, named
 
 
@@ -30,15 +32,44 @@ def of_cause(
     """The remedies of a cause that can help this launch, not checked yet; those that its message names first."""
     if cause is None:
         return ()
-    texts = catalog.symptoms[cause.symptom].remedies
+    texts = _texts(cause, catalog)
     captures = context(starts, cause, facts, release, arguments)
     by_message = named(cause, captures["message"], texts, facts, release, lang=catalog.lang)
     return unique((*by_message, *made(texts, captures, facts, arguments, release)))
 
 
+def of_error(
+    quote: Quote,
+    starts: Sequence[ServerRun],
+    catalog: Catalog,
+    facts: Facts,
+    arguments: Mapping[str, Any],
+    *,
+    release: Release,
+) -> tuple[Remedy, ...]:
+    """The remedies for an exception that no symptom explains: what it names, and optional features in its frames."""
+    found = quoted_exception(starts, quote)
+    if found is None:
+        return ()
+    raised = found[0].chain[found[1]]
+    texts = [
+        text
+        for text in catalog.symptoms[INTERNAL_ERROR].remedies
+        if text.needs and text.edits and all(edit.op != "set" for edit in text.edits)
+    ]
+    by_message = named(None, raised.message, (), facts, release, lang=catalog.lang)
+    return unique((*by_message, *made(texts, dict.fromkeys(features(raised), "yes"), facts, arguments, release)))
+
+
+def _texts(cause: Finding, catalog: Catalog) -> tuple[RemedyText, ...]:
+    """The remedies of a symptom; without its own, those of its class."""
+    own = catalog.symptoms[cause.symptom].remedies
+    return own if own or cause.class_ not in catalog.symptoms else catalog.symptoms[cause.class_].remedies
+
+
 def agreeing(cause: Finding, remedies: Sequence[Remedy], catalog: Catalog, facts: Facts) -> Finding:
     """The cause with its first remedy as the first action, unless the symptom's own first remedy is offered first."""
-    texts = catalog.symptoms[cause.symptom].remedies
+    texts = _texts(cause, catalog)
     always = next((text for text in texts if not text.when and not text.needs), None)
     first = next((remedy.title for remedy in remedies), None)
     if first is None or (always is not None and first == fill(always.title, cause.captures, facts)):

@@ -26,7 +26,9 @@ from vllm_runbooks.reading.deployment import Deployment, EditRefusedError, editi
 from vllm_runbooks.reading.documents import LaunchFile
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
-_NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
+_SUBCOMMAND = "subparser"
+"""The destination of vLLM's subcommand, such as serve."""
+_NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", _SUBCOMMAND, "dispatch_function"})
 """Arguments that may differ between command and log: model paths are mounted elsewhere, secrets are replaced."""
 _MAX_TOLD = 12
 _MOST_ERRORS = 5
@@ -123,7 +125,7 @@ class LaunchCommand:
         else:
             page, launch = self._given
             made = editing.edits(page, launch, remedy.edits, self._edited_as)
-            is_mended = self.page is not None and page is not self.page and self._removed_in(launch, remedy)
+            is_mended = self.page is not None and page is not self.page and self._is_made_in(launch, remedy)
             if not made and not is_mended:
                 return self._unknown(remedy, "the change cannot be made in this text without doubt")
             text = self._mended(page.changed(made)) if made else page.text
@@ -139,8 +141,10 @@ class LaunchCommand:
             return replace(self._unknown(remedy, "unknown release; set --vllm"), command=command)
         return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
 
-    def _removed_in(self, launch: WrittenLaunch, remedy: Remedy) -> bool:
-        """Whether the safe fixes of a text already remove what a remedy removes."""
+    def _is_made_in(self, launch: WrittenLaunch, remedy: Remedy) -> bool:
+        """Whether the safe fixes of a text already remove what a remedy removes, or set the subcommand."""
+        if [(edit.name, edit.value) for edit in remedy.edits] == [(_SUBCOMMAND, launch.entry)]:
+            return True
         words = [(word.value or "").partition("=")[0] for word in launch.words]
         removed = [f"--{edit.name.replace('_', '-')}" for edit in remedy.edits if edit.op == "remove"]
         return len(removed) == len(remedy.edits) and not set(removed).intersection(words)
@@ -157,7 +161,7 @@ class LaunchCommand:
             return True
         if self.data is None:
             return False
-        options_known = {"model", "model_tag", *self.data.by_dest}
+        options_known = {"model", "model_tag", _SUBCOMMAND, *self.data.by_dest}
         return any(
             edit.name not in (options_known if edit.op == "set" else self.data.environment)
             for edit in remedy.edits

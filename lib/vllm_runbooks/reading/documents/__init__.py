@@ -189,7 +189,9 @@ def option_of(name: str) -> str:
 
 
 def as_option(name: str, value: Any) -> str:
-    """An option, by its argparse destination, and its value as they are typed."""
+    """An option, by its argparse destination, and its value as they are typed; the subcommand after its program."""
+    if name == "subparser":
+        return f"vllm {value}"
     return shlex.join(option_words(option_of(name), value))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading import shell
+from vllm_runbooks.reading.arguments.spelling import misspelt
 from vllm_runbooks.reading.documents import engine_programs, gpus, images, launchers, placed_words, placeholders
 from vllm_runbooks.reading.documents.placeholders import filled
 from vllm_runbooks.reading.documents.starts import (
@@ -339,7 +340,7 @@ class _Command:
                 return program, engine_programs.size_of(program)
             if following[0] == "--":  # `pm2 start vllm -- serve …`
                 return _subcommand(values[index + 2 : index + 4], 2)
-            return _subcommand(following, 1)
+            return _subcommand(following, 1) or self._misspelt(index)
         if head != "vllm" and (program := engine_programs.of_command([head, *following])) is not None:
             return program, engine_programs.size_of(program)
         if values[index] == "-m" and following:
@@ -360,6 +361,12 @@ class _Command:
             return ("api_server" if "vllm/entrypoints/api_server" not in values[index] else "demo_server"), 1
         return None
 
+    def _misspelt(self, index: int) -> tuple[str, int] | None:
+        """`vllm srve MODEL`: the subcommand is a typing error of `serve`, which vLLM rejects."""
+        is_command = index == 0 or self.heads[0] in word_list("wrappers")
+        is_whole = len(self.words) > index + 2
+        return ("serve", 2) if is_command and is_whole and misspelt(self.values[index + 1], ["serve"]) else None
+
     def _is_name(self, index: int) -> bool:
         """Whether a word is the value of an option with a name: `conda run -n vllm serve`."""
         option = self.values[index - 1] if index else ""
@@ -379,6 +386,11 @@ class _Command:
     def _add(self, index: int, entry: str, size: int) -> None:
         words, begin = self.words, index + size
         prefix = words[:begin]
+        written = prefix[-1]
+        if entry == "serve" and written.value not in (None, "serve") and self.heads[index] == "vllm":
+            says = {"written": written.value or ""}
+            edits = (Replacement(written.start, written.end, "serve"),) if written.at is not None else ()
+            self.reading.troubles.append(Trouble("misspelt-subcommand", written.start, written.end, says, edits))
         is_certain = index == 0 or self.heads[0] in word_list("wrappers") or _is_python_run(self.heads[:index])
         images_before = (
             word

@@ -80,7 +80,7 @@ _PREFIXES = (
     _prefix("[", r"\[(?:rank|default)(?P<rank>\d{1,5})\]:? ?"),
     _prefix(
         "DIWEC",
-        rf"(?P<level>{_LEVEL}) {{0,4}}(?P<time>{_STAMP}) {{0,2}}"
+        rf"(?P<level>{_LEVEL}) {{0,4}}(?:(?P<time>{_STAMP}) {{0,2}}|(?:\d\d-\d\d )?(?=\[\w{{1,60}}\.py:))"
         r"\[?(?P<source>[\w./\\-]{1,120}:\d{1,6})\] ?",
         is_header=True,
     ),
