@@ -26,6 +26,8 @@ def rules(text: str, name: str = "a.yaml") -> list[str]:
     [
         (f"{KUBEAI}  args: [--max-modl-len=1]\n", ["option.unknown"]),
         (f"{KUBEAI}  image: vllm/vllm-openai:latest\n  args: [--max-model-len=x]\n", ["option.wrong-type"]),
+        (f"{KUBEAI}  args: [--gpu-memory-utilization=9]\n", ["option.refused-value"]),
+        (f"{KUBEAI}  args: ['--kv-transfer-config={{\"kv_role\": \"both\"}}']\n", ["option.wrong-key-type"]),
         (f"{KUBEAI}  args: [--num-scheduler-steps=8]\n  env: {{VLLM_USE_V1: '1'}}\n", []),
         (f"{KUBEAI}  image: vllm/vllm-openai:v0.19.0\n  args: [--num-scheduler-steps=8]\n", ["option.removed"]),
         (f"{KUBEAI}  image: vllm/vllm-openai:latest\n  args: [--num-scheduler-steps=8]\n", ["option.removed"]),

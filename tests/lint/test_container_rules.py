@@ -61,8 +61,12 @@ def found(name: str, text: str, group: str = "container.") -> list[str]:
         ("-p 9000:9000/udp", "", []),
         ("-p 8000-8010:8000-8010", "", []),
         ("-p $PORT:$PORT", "", []),
+        ('-p "127.0.0.1:${PORT:-80}:8080"', "", ["port-mapping"]),
+        ("-p %PORT%:8080", "", ["port-mapping"]),
         ('-p 8000:8080 "${OPTIONS[@]}"', "", ["port-mapping"]),
         ("-p 8000:8080", "$MORE", []),
+        ("-p 8000:8080", "--max-model-len $MORE", []),
+        ("-p 8000:8080", '--max-model-len "$MORE"', ["port-mapping"]),
         ("", "--tensor-parallel-size 2", ["shared-memory"]),
         ("", "--pipeline-parallel-size 2", ["shared-memory"]),
         ("--ipc=private", "-tp 2", ["shared-memory"]),
@@ -103,6 +107,8 @@ def test_a_container_without_gpus(image: str, options: str, rules: list[str]) ->
         ("    gpus: all\n    ports: [{target: 8080, protocol: udp}]", []),
         ("    gpus: all\n    ports: [{target: 8080}, '8000:8000']", []),
         ("    gpus: all\n    ports: ['${PORT}:8080', '8000-8001:8000-8001']", []),
+        ("    gpus: all\n    ports: ['${PORT}:8080']", ["port-mapping"]),
+        ("    gpus: all\n    ports: ['${PORT}:8080']\n    extends: {file: a.yaml, service: b}", []),
         ("    gpus: all\n    ports: ['8000:8080']\n    network_mode: host", []),
         ("    gpus: all\n    healthcheck: {test: 'curl localhost:9000/health'}", ["probe-port"]),
         ("    gpus: all\n    environment: [PROXY=9000]\n    healthcheck: {test: 'curl localhost:9000/health'}", []),
@@ -262,6 +268,22 @@ def test_a_file_of_variables_may_set_the_key(name: str, text: str) -> None:
     """A port is not reported as open to everyone then."""
     assert "open-port" in found(name, text.replace("env", "x-env"), "safety.")
     assert "open-port" not in found(name, text, "safety.")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.sh", "podman run --device nvidia.com/gpu=0 --device nvidia.com/gpu=1 vllm/vllm-openai:v0.24.0 --model m -tp {}"),
+        ("a.container", "[Container]\nImage=vllm/vllm-openai:v0.24.0\nAddDevice=nvidia.com/gpu=0\n"
+         "AddDevice=nvidia.com/gpu=1\nExec=--model m -tp {}"),
+        ("task.json", '{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", "m", '
+         '"-tp", "{}"], "resourceRequirements": [{{"type": "GPU", "value": "2"}}]}}]}}'),
+    ],
+)  # fmt: skip
+def test_each_gpu_of_a_container_counts(name: str, text: str) -> None:
+    """Podman and Quadlet name one device each; a task of ECS has a number of them."""
+    assert found(name, text.format(2) + "\n", "meaning.more-gpus") == []
+    assert found(name, text.format(4) + "\n", "meaning.more-gpus") == ["-than-given"]
 
 
 @pytest.mark.parametrize(

@@ -432,6 +432,8 @@ def test_a_comment_is_never_changed(text: str) -> None:
         ("pod.yaml", _POD, "info"),
         ("pod.yaml", _POD.replace("spec:", "spec:\n      hostNetwork: true"), "warning"),
         ("Dockerfile", 'FROM vllm/vllm-openai:v0.11.0\nCMD ["--model", "m"]\n', "info"),
+        (".dstack.yml", "image: vllm/vllm-openai:v0.11.0\ncommands: [vllm serve m]\n", "info"),
+        ("a.hcl", 'config {\n  image = "vllm/vllm-openai:v0.11.0"\n  args = ["--model", "m"]\n}\n', "info"),
     ],
 )
 def test_an_open_port_in_a_private_network_is_information(name: str, text: str, severity: str) -> None:

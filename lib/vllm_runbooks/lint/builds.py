@@ -30,14 +30,14 @@ _NAMES_OF_RELEASES = (
     "option.unknown-key", "option.wrong-choice", "meaning.backend-unknown", "meaning.backend-variable-unknown",
     "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
 )  # fmt: skip
-OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-type"))
+OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-key-type", "option.wrong-type", "option.refused-value"))
 """Rules about a value, which may be wrong in every release."""
 UNCERTAIN = {
     "unknown": frozenset((
         *_NAMES_OF_RELEASES, *OF_VALUES,
-        "option.removed", "option.not-there-yet", "option.deprecated", "option.wrong-key-type",
+        "option.removed", "option.not-there-yet", "option.deprecated",
         "option.unexpected-value", "option.extra-positional", "option.model-ignored", "option.conflict",
-        "option.required", "option.ambiguous", "option.refused-value", "option.without-effect",
+        "option.required", "option.ambiguous", "option.without-effect",
         "environment.removed", "environment.not-there-yet", "environment.refused-value", "environment.wrong-value",
         "meaning.backend-unsupported", "meaning.architecture-unknown", "meaning.quantization-absent",
         "meaning.quantization-unsupported",

@@ -44,11 +44,22 @@ class ContainerLaunch:
             return None
         if self.launch.invocation is not None and self.launch.invocation.is_background:
             return None
-        if facts.unknown or any(word.value is None for word in self.launch.words):
-            value = facts.flags.get("port")  # an unknown word may be any option
+        if facts.unknown or self.may_have_more_options:
+            value = facts.flags.get("port")
         else:
             value = facts.flags.get("port", facts.defaults.get("port"))
         return value if type(value) is int and 0 < value < 1 << 16 else None
+
+    @property
+    def may_have_more_options(self) -> bool:
+        """Whether an unknown word may be an option: it is not the value of one, or the shell may split it."""
+        words, roles = self.launch.words, self.parsed.roles
+        for index, word in enumerate(words[: len(roles)]):
+            is_split = word.raw[:1] == "$" and word.why not in {"template", "placeholder"}
+            has_option = roles[index].option is not None or (index > 0 and words[index - 1].value == "--model")
+            if word.value is None and (is_split or not has_option):
+                return True
+        return False
 
     @property
     def is_split(self) -> bool:
@@ -128,7 +139,8 @@ def _of_container(item: ContainerLaunch, options: ContainerOptions) -> Iterator[
     if options.shares_memory is False and item.is_split and not item.facts.flags.get("headless"):
         yield _shared_memory(item, _remedy(item, _MEMORY_REMEDIES))
     ports = [port for port in options.ports if port.is_tcp]
-    is_known = options.is_complete and options.network.partition(":")[0] not in ("host", "container", "service")
+    is_known = options.is_complete or (launch.kind == "compose" and "--extends" not in options.names)
+    is_known &= options.network.partition(":")[0] not in ("host", "container", "service")
     if item.port is not None and ports and is_known and all(port.inside not in (None, item.port) for port in ports):
         first = ports[0]
         outside = first.inside if first.host == item.port else first.host

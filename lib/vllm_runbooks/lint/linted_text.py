@@ -50,7 +50,6 @@ _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
 _OPEN_PORT, _IMAGE_STAYS = "safety.open-port", "file.image-stays"
 _NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
-"""Launches in a network of a cluster, a compose file or a container, which is not the host's."""
 _HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
 
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
@@ -110,6 +109,17 @@ class OtherPrograms(Protocol):
     @property
     def says(self) -> Mapping[str, str]: ...
     def holds(self, offset: int) -> bool: ...
+
+
+def _is_in_network(launch: WrittenLaunch) -> bool:
+    """Whether it is in the network of a cluster, a compose file or a container, which is not the host's.
+
+    The last is that of a task or CI job with an image, or of a container in Terraform's or Nomad's language.
+    """
+    if launch.kind in _NETWORKS:
+        return True
+    is_task = launch.kind == "shell" and bool(launch.within)
+    return launch.image is not None and launch.container is None and (is_task or launch.language == "code")
 
 
 def severity(rule: Rule, hit: Hit) -> IssueSeverity:
@@ -519,7 +529,7 @@ class LintedText:
             edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
         where = self._where(launch, index, broken) if index is not None else ""
         says = {**broken.says, "vllm": self.data(launch).checked}
-        is_behind = broken.rule == _OPEN_PORT and launch.kind in _NETWORKS and not self._is_on_host(launch)
+        is_behind = broken.rule == _OPEN_PORT and _is_in_network(launch) and not self._is_on_host(launch)
         is_call = launch.entry in CALLS
         return Hit(broken.rule, from_, to, says, edits, where=where, is_call=is_call, is_information=is_behind)
 

@@ -55,6 +55,9 @@ _GIVEN_PYTHON = re.compile(r"\s*(?:sudo\s+)?python[\d.]{0,5}(?:\s+-\w{1,20})*(?:
 _NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-bracket"))
 """Troubles of a text that no shell would begin to run."""
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
+_WINDOWS = {".bat": "^", ".cmd": "^", ".ps1": "`"}
+"""Suffixes of scripts for Windows' shells, with the sign that continues a line."""
+_BACKSLASH = re.compile(r"(?<=[ \t])\\(?=[ \t]{0,8}\r?\n)")
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
 _CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
@@ -108,7 +111,18 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
     # there.
     is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
     kind = kind or formats.kind_of(start, name)
-    return read_kind(text, kind, is_page=is_page and kind == "shell")
+    page = read_kind(text, kind, is_page=is_page and kind == "shell")
+    sign = _WINDOWS.get(name[-4:].lower())
+    return replace(page, troubles=(*page.troubles, *_foreign_continuations(page, sign))) if sign else page
+
+
+def _foreign_continuations(page: LaunchFile, sign: str) -> Iterator[Trouble]:
+    """Backslashes that continue a launch's lines where another sign does."""
+    for start in page.starts:
+        for match in _BACKSLASH.finditer(page.text, start.start, start.end):
+            place = match.start()
+            edits = (Replacement(place, place + 1, sign),)
+            yield Trouble("shell.foreign-continuation", place, place + 1, {}, edits)
 
 
 @lru_cache(maxsize=16)

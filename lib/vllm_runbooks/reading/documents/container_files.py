@@ -11,7 +11,7 @@ from vllm_runbooks.reading.documents import placed_words, programs
 from vllm_runbooks.reading.documents.placed_words import Characters
 from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
-from vllm_runbooks.reading.shell import Word
+from vllm_runbooks.reading.shell import Trouble, Word
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]{2,12})[ \t]+")
 _PAIR = re.compile(
@@ -19,6 +19,7 @@ _PAIR = re.compile(
 )
 _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*+\"")
 _CHARACTER = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|\\u[\da-fA-F]{4}|\\.|.", re.DOTALL)
+_POSITIONAL = re.compile(r"\$\{?[@*\d]")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,200})(?::-([^{}]{0,400}))?\}|([A-Za-z_]\w{0,200}))")
 
 
@@ -50,7 +51,11 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, kind="dockerfile", environment=environment, image=image, gpus=None)
     words, arguments = _exec_words(entry), _exec_words(command)
     if entry is not None and words is None:
+        count = len(reading.starts)
         programs.read_script(entry, around, reading)
+        if command is not None and len(reading.starts) > count and not _POSITIONAL.search(entry.text):
+            first, end = command.at[0], command.at[len(command.text)]
+            reading.troubles.append(Trouble("file.ignored-cmd", first, end, {}))
     elif entry is None and command is not None and arguments is None:
         programs.read_script(command, around, reading)
     elif words and arguments and len(arguments) == 1 and arguments[0].value in {"--help", "-h"}:

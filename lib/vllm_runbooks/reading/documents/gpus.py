@@ -69,6 +69,16 @@ def of_option(value: str, start: int, end: int) -> Gpus | None:
     return Gpus(None, None, start, end) if is_all else None
 
 
+def added(before: Gpus | None, more: Gpus | None) -> Gpus | None:
+    """GPUs of two options `--device` of podman, which names one device each."""
+    if before is None or more is None:
+        return more or before
+    if before.devices is None or more.devices is None:
+        return Gpus(None, None, more.start, more.end)
+    devices = tuple(dict.fromkeys((*before.devices, *more.devices)))
+    return Gpus(devices, len(devices), more.start, more.end)
+
+
 def of_job(script: Excerpt) -> Gpus | None:
     """GPUs of a Slurm job on one host, by the directives of its script; None if unknown."""
     directives = {match[1]: match for match in _DIRECTIVE.finditer(script.text)}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.placed_words import cut, setting_of
+from vllm_runbooks.reading.documents.placeholders import END, UNKNOWN
 from vllm_runbooks.reading.documents.starts import ContainerOptions, PublishedPort, Setting
 from vllm_runbooks.reading.shell import Word
 from vllm_runbooks.reading.shell.word_lists import word_list
@@ -68,18 +69,25 @@ def _of_composer(values: Sequence[str], index: int, at: int) -> ContainerLaunche
 
 
 _MAPPING = re.compile(
-    r"(?:(\[[\da-fA-F:.]{2,45}\]|::1|[\d.]{7,15}):)?(?:(\d{0,5})(?:-\d{1,5})?:)?(\d{1,5})(-\d{1,5})?(?:/(\w{1,5}))?",
+    r"(?:(\[[\da-fA-F:.]{2,45}\]|::1|[\d.]{7,15}|\?):)?(?:(\d{0,5}|\?)(?:-\d{1,5})?:)?(\d{1,5})(-\d{1,5})?(?:/(\w{1,5}))?",
     re.ASCII,
 )
-"""`[[ADDRESS:]HOST:]CONTAINER[/PROTOCOL]` of one port or a range."""
+"""`[[ADDRESS:]HOST:]CONTAINER[/PROTOCOL]` of one port or a range; a `?` is filled in later."""
+
+
+_LATER = re.compile(
+    rf"\$\{{[^{{}}\n]{{1,100}}\}}|\$[A-Za-z_]\w{{0,60}}|%\w{{1,60}}%|{UNKNOWN}{{1,2}}[^\n{UNKNOWN}{END}]{{0,500}}{END}{{1,2}}",
+    re.ASCII,
+)
+"""A variable, or an expression of a template."""
 
 
 def published(value: str | None, start: int, end: int) -> PublishedPort:
     """A port mapping as docker writes it."""
-    match = _MAPPING.fullmatch(value or "")
+    match = _MAPPING.fullmatch(_LATER.sub("?", value or ""))
     if match is None:
         return PublishedPort("", None, None, True, start, end)
-    host, inside = int(match[2]) if match[2] else None, None if match[4] else int(match[3])
+    host, inside = int(match[2]) if (match[2] or "?") != "?" else None, None if match[4] else int(match[3])
     return PublishedPort(match[1] or "", host, inside, match[5] in {None, "tcp"}, start, end)
 
 
@@ -177,9 +185,10 @@ def _take(options: ContainerOptions, name: str, argument: Word | None, word: Wor
     elif name == "--entrypoint":
         options.entrypoint = argument
     elif name in {"--gpus", "--device"} and value is not None:
-        options.gpus = gpus.of_option(value, word.start, argument.end) or options.gpus
+        found = gpus.of_option(value, word.start, argument.end)
+        options.gpus = gpus.added(options.gpus, found) if name == "--device" else found or options.gpus
     elif name in {"-p", "--publish"}:
-        options.ports.append(published(value, argument.start, argument.end))
+        options.ports.append(published(value or argument.raw.strip("\"'"), argument.start, argument.end))
     elif name in {"--net", "--network"}:
         options.network = value or "?"
     elif name == "--ipc":

@@ -835,6 +835,10 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
     gpus = values.get("gpus")
     if isinstance(gpus, Scalar):
         return Gpus(None, _count(gpus), gpus.start, gpus.end)
+    for device in yaml_places.items(values.get("resourceRequirements")):  # of an ECS task
+        count = yaml_places.at(device, "value")
+        if isinstance(count, Scalar) and pods.text_of(yaml_places.at(device, "type")) == ["GPU"]:
+            return Gpus(None, _count(count), count.start, count.end)
     for device in (
         *yaml_places.items(yaml_places.at(node, "deploy", "resources", "reservations", "devices")),
         *yaml_places.items(gpus),
