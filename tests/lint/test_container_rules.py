@@ -273,11 +273,12 @@ def test_a_file_of_variables_may_set_the_key(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.sh", "podman run --device nvidia.com/gpu=0 --device nvidia.com/gpu=1 vllm/vllm-openai:v0.24.0 --model m -tp {}"),
-        ("a.container", "[Container]\nImage=vllm/vllm-openai:v0.24.0\nAddDevice=nvidia.com/gpu=0\n"
-         "AddDevice=nvidia.com/gpu=1\nExec=--model m -tp {}"),
-        ("task.json", '{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", "m", '
-         '"-tp", "{}"], "resourceRequirements": [{{"type": "GPU", "value": "2"}}]}}]}}'),
+        ("a.sh", ("podman run --device nvidia.com/gpu=0 --device nvidia.com/gpu=1 "
+                  "vllm/vllm-openai:v0.24.0 --model m -tp {}")),
+        ("a.container", ("[Container]\nImage=vllm/vllm-openai:v0.24.0\nAddDevice=nvidia.com/gpu=0\n"
+         "AddDevice=nvidia.com/gpu=1\nExec=--model m -tp {}")),
+        ("task.json", ('{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.24.0", "command": ["--model", "m", '
+         '"-tp", "{}"], "resourceRequirements": [{{"type": "GPU", "value": "2"}}]}}]}}')),
     ],
 )  # fmt: skip
 def test_each_gpu_of_a_container_counts(name: str, text: str) -> None:

@@ -182,7 +182,7 @@ def _title(kind: str, page: str) -> str:
 
 
 def _index(kind: str, pages: Sequence[str], fixed: _Fixed) -> str:
-    """All names by page with type, default and number of fixed symptoms, common ones first; contents for the sidebar."""
+    """All names by page with type, default and fixed symptoms, common ones first; contents for the sidebar."""
     kind_entries = entries(kind)
     gone = sum(entry.went is not None for entry in kind_entries)
     what = (
