@@ -162,12 +162,14 @@ def test_unknown_names_are_rejected_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
-    """The message lists the recorded cases if a name could be one."""
+def test_an_unknown_case_is_answered_with_a_near_one(tmp_path: Path) -> None:
+    """The message names a recorded case that a mistyped name is close to, and not all of them."""
     make_case(tmp_path)
 
-    with pytest.raises(InputError, match="recorded cases: one"):
-        evidence.load("tow", read_case=case_files.read_case, cases=tmp_path)
+    with pytest.raises(InputError, match=r"\bone\b"):
+        evidence.load("onne", read_case=case_files.read_case, cases=tmp_path)
+    with pytest.raises(InputError, match="check the path"):
+        evidence.load("two", read_case=case_files.read_case, cases=tmp_path)
     with pytest.raises(InputError, match="check the path"):
         evidence.load("some/tow", read_case=case_files.read_case, cases=tmp_path)
 

@@ -364,8 +364,9 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     if path.is_dir():
         return load_case(path, read_case=read_case, vllm=vllm)
     case_names = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
-    hint = f"recorded cases: {', '.join(case_names)}" if case_names and not path.suffix else "check the path"
-    raise WrongFileError(f"{name}: no such file, folder or recorded case", suggestion(path.name, case_names, hint))
+    raise WrongFileError(
+        f"{name}: no such file, folder or recorded case", suggestion(path.name, case_names, "check the path")
+    )
 
 
 def is_pack(path: Path) -> bool:
