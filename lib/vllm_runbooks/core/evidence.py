@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Outcome, Truth
+
+if TYPE_CHECKING:
+    from vllm_runbooks.core.printed import Period
 
 SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
 """Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
@@ -270,6 +273,8 @@ class Evidence:
     """The GPUs as the text of a host's snapshot."""
     start: int | None = None
     """Number of the launch that the evidence is about, from 1, if it says so."""
+    period: Period | None = None
+    """The part of the logs that counts, after the startup of the launch."""
     empty: tuple[str, ...] = ()
     """Names of given files that are empty."""
     pack: str | None = None

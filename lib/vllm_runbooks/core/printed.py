@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core import python_trees
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.places import names_secret
 from vllm_runbooks.core.redaction.redact import redact_text, redact_value
 
@@ -59,6 +60,42 @@ def seconds_between(earlier: Moment | None, later: Moment | None) -> float | Non
     if earlier.form == "date" and seconds < -_HALF_A_YEAR:
         seconds += 366 * 86400
     return round(seconds, 6) if seconds >= 0 else None
+
+
+class Period(NamedTuple):
+    """Part of a log by the printed date and time; both ends belong to it."""
+
+    since: Moment | None
+    until: Moment | None
+
+    def place(self, at: Moment) -> int:
+        """-1 for a time before the period, 0 for one in it, 1 for one after it; all within half a year."""
+        if self.since and 0 < (seconds_between(at, self.since) or 0) < _HALF_A_YEAR:
+            return -1
+        return int(bool(self.until and 0 < (seconds_between(self.until, at) or 0) < _HALF_A_YEAR))
+
+
+def period(since: str | None, until: str | None) -> Period | None:
+    """The period between two given times, such as `11-20 09:40` or `2026-11-20T09:40:05`; None without both.
+
+    Raises:
+        InputError: A time is not in this form, or the period ends before it begins.
+    """
+    ends = []
+    for option, text in (("--since", since), ("--until", until)):
+        match = _GIVEN_TIME.fullmatch(text.strip()) if text else None
+        at = moment(f"{match[1]} {match[2]}{match[3] or ':00'}") if match else None
+        if text is not None and at is None:
+            raise InputError(f"{option}: {text!r} is not a date and time; use a form such as 11-20 09:40")
+        ends.append(at)
+    first, last = ends
+    if first and last and Period(first, None).place(last):
+        raise InputError(f"--until: {until} is before --since {since}; swap them")
+    return Period(first, last) if first or last else None
+
+
+_GIVEN_TIME = re.compile(r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?")
+"""The year is not compared: vLLM prints none."""
 
 
 def number(text: str) -> float | None:

@@ -171,6 +171,8 @@ class Throughput:
     running: int | None
     waiting: int | None
     kv_cache_usage_percent: float | None
+    time: str | None = None
+    """As printed: month, day and time."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,12 @@ if TYPE_CHECKING:
     help="Which launch to use if there are several, from 1 (default: the last).",
 )
 @click.option(
+    "--since",
+    metavar="TIME",
+    help="Ignore what a running server logged before this time, such as '11-20 09:40'.",
+)
+@click.option("--until", metavar="TIME", help="Ignore all lines after this time.")
+@click.option(
     "--explain",
     is_flag=True,
     help="Show everything: why, how to verify, all fixes, figures, the plan compared with the log.",
@@ -93,6 +99,8 @@ def diagnose(
     vllm: str | None,
     gpus: str | None,
     start: int | None,
+    since: str | None,
+    until: str | None,
     explain: bool,
     catalogs: tuple[str, ...],
     form: str,
@@ -106,6 +114,7 @@ def diagnose(
     """
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog
+    from vllm_runbooks.core import printed
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.styled import BLANK, SentenceLines
     from vllm_runbooks.core.views.summary import summary_view
@@ -121,7 +130,7 @@ def diagnose(
         raise click.UsageError("standard input can be read only once; use a file for the log or the command.")
     if follow and source is not None:
         raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
-    if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
+    if follow and (len(logs) != 1 or (start, command, policy, gpus, since, until) != (None,) * 6):
         raise click.UsageError("--follow accepts only one growing log, a file or -, and diagnoses its last launch.")
     shelf = load_catalog((*folders.own_catalogs(), *catalogs))
     output.name_left_out(shelf.problems)
@@ -132,8 +141,8 @@ def diagnose(
         answer = _followed(logs[0], vllm, shelf)
     else:
         evidence = sources.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
-        if command is not None:
-            evidence = replace(evidence, command=_command(command))
+        text = evidence.command if command is None else _command(command)
+        evidence = replace(evidence, command=text, period=printed.period(since, until))
         answer = diagnosing.diagnose(evidence, start=start, catalog=shelf, policy=policy or "", gpus=gpus)
     answers: tuple[Answer, ...] = ()
     if evidence is not None and start is None:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from vllm_runbooks.catalog.records import PHASES, LineFormat, Signature
 from vllm_runbooks.catalog.symptoms import Catalog
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.printed import is_closed, moment, number, pairs
+from vllm_runbooks.core.printed import Period, is_closed, moment, number, pairs
 from vllm_runbooks.core.records import Phase, PrintedFigure, Quote, RaisedException, ServerRun, SymptomHit, Throughput
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.core.scan import PatternMatch
@@ -36,10 +37,12 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     """Read every launch in the documents; empty if there is no sign of vLLM."""
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
-        reader = _LogReader(index, catalog)
+        reader = _LogReader(index, catalog, evidence.period)
         routine = RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns.find)
         for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), routine):
             reader.take(lines)
+        if evidence.period and not reader.has_dates:
+            raise InputError(f"{document.name}: no line has a date; --since and --until need one")
         starts += reader.finish(evidence.vllm)
     return redact_record(starts)
 
@@ -68,8 +71,12 @@ _Matches = tuple[list[tuple[LineFormat, PatternMatch]], list[_SymptomMatch]]
 
 
 class _LogReader:
-    def __init__(self, file: int, catalog: Catalog) -> None:
+    def __init__(self, file: int, catalog: Catalog, period: Period | None = None) -> None:
         self.file = file
+        self.period = period
+        self.has_dates = False
+        self.place = 0
+        """Of the last time in the period: before it (-1), in it, or after it (1)."""
         self.catalog = catalog
         self.drafts: list[LaunchDraft] = []
         self.draft: LaunchDraft | None = None
@@ -92,20 +99,24 @@ class _LogReader:
         if isinstance(lines, SkippedLines):
             for sample in lines.samples:
                 assert self.draft is not None  # noqa: S101 - the first statistics of a run are read
-                self.draft.note_throughput(sample)
+                if self._place(sample.time) == 0:
+                    self.draft.note_throughput(sample)
             return
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
         for line in lines:
             self._take(line, among)
 
     def _take(self, line: LogLine, among: Sequence[int]) -> None:
-        if self._takes_wrapped(line) or self._takes_launch(line):
+        place = self._place(line.time)
+        if place > 0 or self._takes_wrapped(line) or self._takes_launch(line):
             return
         is_code = self.draft is not None and self.draft.tracebacks.is_code(line)
         formats, symptoms = ([], []) if is_code or not among else self._counted(line, among)
         draft = self._draft_for(line, formats)
         draft.last_line = line.number
         draft.meet(line)
+        if place and draft.has("ready"):
+            return
         if draft.status.read is not None or line.text.startswith(ray_status.BEGINS):
             draft.status.take(self.file, line)
         is_raised, complete = draft.tracebacks.follow(line)
@@ -121,6 +132,13 @@ class _LogReader:
                 draft.note_calm(line.process.pid or 0, line.number)
             if line.level == "WARNING":
                 self._note_warning(draft, line)
+
+    def _place(self, time: str | None) -> int:
+        """Whether a line is before the period (-1), in it, or after it (1); without a time it is where the last was."""
+        if self.period and (at := moment(time)) and at.form == "date":
+            self.has_dates = True
+            self.place = self.period.place(at)
+        return self.place
 
     def finish(self, release: str | None) -> list[ServerRun]:
         """Return the launches, without stretches that show no sign of vLLM."""
@@ -354,6 +372,7 @@ def _take_throughput(draft: LaunchDraft, line: LogLine, figures: Mapping[str, fl
             int(words["running"]) if "running" in words else None,
             int(words["waiting"]) if "waiting" in words else None,
             figures.get("kv_cache_usage_percent"),
+            line.time,
         )
     )
     if figures["generation_tokens_per_s"] > 0:

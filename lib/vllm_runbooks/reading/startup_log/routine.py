@@ -27,9 +27,9 @@ _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
 _PREFIX = (
     r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? |[\w.-]{1,60}[_-]\d{1,4} {1,40}\| )?"
     rf"{_COLOUR}(\([A-Za-z_][\w:.-]{{0,60}} pid=\d{{1,10}}\))?{_COLOUR} ?"
-    r"INFO(?: \d\d-\d\d \d\d:\d\d:\d\d (\[[\w./-]{1,120}:\d{1,6}\]) |: {5})"
+    r"INFO(?: (\d\d-\d\d \d\d:\d\d:\d\d) (\[[\w./-]{1,120}:\d{1,6}\]) |: {5})"
 )
-"""A container runtime's prefix, the process (group 1) and a logger's header with its source line (group 2)."""
+"""A container runtime's prefix, the process (group 1) and a logger's header with time and source line (2, 3)."""
 
 
 class Skipped(str):
@@ -63,7 +63,7 @@ class RoutineLines:
         self._headers = headers
         self._meanings = meanings
         self._kinds: dict[int, _Kind] = {}
-        bodies, group = [], 3
+        bodies, group = [], 4
         for source in (source for line_format in formats for source in line_format.routine):
             named = re.compile(source).groupindex
             figures = tuple(group + named[name] for name in Throughput.__dataclass_fields__ if name in named)
@@ -108,7 +108,7 @@ class RoutineLines:
                 yield from run.interrupted(text[position:begin])
                 number = run.number
             position = end
-            process, source = match.group(1, 2)
+            process, source = match.group(1, 3)
             kind = (text[begin], process, source, group, figures and match[figures[1]] != "0.0")
             last = run.last.get(kind)
             if last is None:
@@ -184,7 +184,7 @@ class _Run:
 
 def _sample(line: int, match: re.Match[str], groups: tuple[int, ...]) -> Throughput:
     prompt, generation, running, waiting, usage = match.group(*groups)
-    return Throughput(line, float(prompt), float(generation), int(running), int(waiting), float(usage))
+    return Throughput(line, float(prompt), float(generation), int(running), int(waiting), float(usage), match[2])
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[str]:
