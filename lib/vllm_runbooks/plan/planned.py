@@ -196,8 +196,7 @@ def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
 
 
 _BACKEND = "TransformersMoEForCausalLM"
-"""Releases with it run transformers' class of an architecture that vLLM has no class for; one that a later release has is
-too new for that."""
+"""A release with this class runs those of transformers. An architecture that only a later release has is newer."""
 
 
 _BFLOAT16_FROM = (8, 0)
