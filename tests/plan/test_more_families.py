@@ -25,18 +25,35 @@ LiquidAI/LFM2-2.6B 2569272320
 ai21labs/Jamba-v0.1 51570323328
 allenai/OLMoE-1B-7B-0924-Instruct 6919161856
 arcee-ai/AFM-4.5B 4619189760
+arcee-ai/Trinity-Large-Thinking 398635286016
 ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
 ibm-granite/granite-4.0-h-1b 1461538368
 ibm-granite/granite-4.0-h-tiny 6939037248
+nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16 3973556832
 swiss-ai/Apertus-8B-Instruct-2509 8053338176
 tencent/Hunyuan-4B-Instruct 4221757440
 tencent/Hunyuan-7B-Instruct 7504568320
 tiiuae/falcon-mamba-7b 7272665088
+upstage/Solar-Open-100B 102651793408
 zai-org/GLM-4.5V 107710933120
 zai-org/GLM-4.7-Flash 31221488576
 zai-org/glm-4-9b-chat-hf 9399951360
 """
 """Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files)."""
+BUILT = """
+LiquidAI/LFM2.5-VL-1.6B 3193251808 1611699568
+Qwen/Qwen3-VL-30B-A3B-Instruct 62141508064 31088197488
+Qwen/Qwen3.5-0.8B 1705972416 856049504
+Qwen/Qwen3.5-35B-A3B 70214365792 35133026992
+arcee-ai/Trinity-Large-Thinking 797355534336 398763485184
+baidu/ERNIE-4.5-21B-A3B-PT 43659726592 21838860032
+ibm-granite/granite-3.2-2b-instruct 5067313152 2533822464
+mistralai/Devstral-2-123B-Instruct-2512 250051977216 125028163584
+nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16 7947117696 3973693696
+stepfun-ai/Step-3.5-Flash 394011375360 197105186560
+upstage/Solar-Open-100B 205303586816 102677356544
+"""
+"""Bytes of parameters with TP 1 and 2 of the classes that vLLM 0.32.0 builds on the meta device for these models."""
 _SMALL: dict[str, Any] = {
     "hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
     "num_key_value_heads": 4, "vocab_size": 65_536, "max_position_embeddings": 4096,
@@ -98,6 +115,17 @@ def test_a_rank_has_the_bytes_of_vllms_class(config: dict[str, Any], ranks: int,
     assert loaded is not None
     parts = loaded[0].components
     assert sum(size for name, size in parts.items() if name not in _BESIDE) == answer["bytes"]
+
+
+@in_one_test("line", BUILT.strip().splitlines())
+def test_models_of_the_catalog_have_the_bytes_of_vllms_class(line: str) -> None:
+    """The whole model, not quantized, with one and two ranks."""
+    name, *sizes = line.split()
+    config = {key: value for key, value in _files()[name].config.items() if key != "quantization_config"}
+    for ranks, size in enumerate(map(int, sizes), start=1):
+        loaded = load(inventory(shape(config)), Ranks(ranks), release=(0, 32, 0))
+        assert loaded is not None
+        assert sum(part for key, part in loaded[0].components.items() if key not in _BESIDE) == size
 
 
 @in_one_test(("config", "ranks", "answer"), _cases())

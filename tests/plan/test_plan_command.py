@@ -263,6 +263,7 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
         ),
         ((*QWEN, "--num-gpu-blocks-override", "100"), "0.04 of one request of 40,960 tokens"),
         (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
+        (("upstage/Solar-Open-100B", "--gpus", "8xH100", "--vllm", "0.11.0", "--tp", "8"), "implements no SolarOpen"),
         (
             ("nvidia/Qwen3.6-27B-NVFP4", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1"),
             "modelopt needs compute capability 8.9",
@@ -281,6 +282,13 @@ def test_a_launch_that_the_release_rejects_does_not_fit(
 
     assert found["fits"] is False
     assert says in found["limits"][0]
+
+
+def test_a_class_of_transformers_is_planned() -> None:
+    """Newer releases run an architecture for which vLLM has no class with the one of transformers."""
+    planned = planner.plan_model("upstage/Solar-Open-100B", "8xH100", tp=8, vllm="0.33.0")
+    assert planned.fits
+    assert planned.limits == ()
 
 
 @pytest.mark.parametrize(

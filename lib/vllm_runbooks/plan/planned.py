@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from vllm_runbooks.catalog import support
+from vllm_runbooks.catalog import options, support
 from vllm_runbooks.catalog.room import TAKEN_GIB, MemoryClaim
 from vllm_runbooks.catalog.specs import HostGpu
 from vllm_runbooks.core.errors import InputError
@@ -184,11 +184,19 @@ def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT0
 
 
 def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
-    modalities, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
+    version, architecture = request.release.version, request.model.shape.architecture
+    modalities = support.load(version).modalities
     if not modalities or (architecture is not None and architecture in modalities):
         return ()
+    newest = support.load(options.known_releases()[-1]).modalities
+    if architecture and architecture not in newest and _BACKEND in modalities:
+        return ()
     named = f"implements no {architecture}" if architecture else "cannot check: the configuration names no architecture"
-    return (f"vLLM {request.release.version} {named}; without a plugin vLLM rejects it",)
+    return (f"vLLM {version} {named}; without a plugin vLLM rejects it",)
+
+
+_BACKEND = "TransformersMoEForCausalLM"
+"""A release with this class runs those of transformers. An architecture that only a later release has is newer."""
 
 
 _BFLOAT16_FROM = (8, 0)
