@@ -495,7 +495,7 @@ def test_the_text_has_all_results() -> None:
         "NOT OK", "node-b     dropped: 29500, others open  -", "fatal nodes.port_dropped", "Effect: ", "Fix: ",
         "NOT MEASURED",
         "    export VLLM_HOST_IP=10.77.0.1 NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0",
-        "whether an all-reduce by Gloo and NCCL runs over all nodes\n",
+        "whether an all-reduce by Gloo and NCCL runs across all nodes\n",
     ):  # fmt: skip
         assert words in text, text
     assert "DIFFERENCES" not in text
@@ -525,7 +525,7 @@ def test_unmeasured_facts_are_listed_by_node() -> None:
     text = render.clusters.findings(found).plain
 
     assert "Of node-b: clock offset" in text
-    assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs over all nodes" in text
+    assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs across all nodes" in text
 
 
 def test_limits_of_an_ok_are_stated() -> None:
@@ -845,5 +845,5 @@ def test_a_collective_over_only_one_backend_is_not_a_pass() -> None:
 
     assert checked.ok is None
     assert [(each.fact, each.nodes) for each in checked.unmeasured] == [
-        ("whether an all-reduce by NCCL runs over all nodes", tuple(node.name for node in found.nodes))
+        ("whether an all-reduce by NCCL runs across all nodes", tuple(node.name for node in found.nodes))
     ]
