@@ -147,7 +147,7 @@ def diagnose(
         has_command = bool(evidence is not None and evidence.command)
         if answers:
             say = languages.Wording(answer.lang)
-            text = say("{count} logs of different launches, each diagnosed by itself:", count=len(answers))
+            text = say("{count} logs of different launches, each diagnosed separately:", count=len(answers))
             terminal.show([SentenceLines(text, ""), BLANK])
         for number, one in enumerate(answers or [answer]):
             summary = summaries.summarize(
@@ -161,7 +161,7 @@ def _noted(answer: Answer) -> Answer:
     """The answer of several launches' logs together, with a note that they are."""
     from vllm_runbooks.catalog import languages
 
-    note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each by itself.")
+    note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each one separately.")
     return replace(answer, notes=(note, *answer.notes))
 
 
