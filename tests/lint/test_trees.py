@@ -149,10 +149,10 @@ def test_a_project_can_set_its_baseline(tree: Path) -> None:
     ("text", "message"),
     [
         (None, "cannot be read"),
-        ("[]", "is no baseline"),
-        ('{"format": 1}', "is no baseline"),
+        ("[]", "is not a baseline"),
+        ('{"format": 1}', "is not a baseline"),
         ('{"format": 9, "files": {}}', "of another version"),
-        ("[" * 100_000, "is no baseline"),
+        ("[" * 100_000, "is not a baseline"),
     ],
 )
 def test_a_broken_baseline_is_refused(tmp_path: Path, text: str | None, message: str) -> None:

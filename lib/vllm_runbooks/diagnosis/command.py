@@ -99,7 +99,7 @@ def diagnose(
 ) -> int:
     """Find the root cause in the log of a vLLM launch.
 
-    Give a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
+    Pass a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
     `-` for standard input.
 
     Exit status: 0 healthy, 1 a cause was found or health is unproven, 2 invalid input.
@@ -116,7 +116,7 @@ def diagnose(
     if logs and source is not None:
         raise click.UsageError("use either log files or --from, not both.")
     if not logs and source is None:
-        raise click.UsageError("give a log file, a recorded case, or - for standard input.")
+        raise click.UsageError("pass a log file, a recorded case, or - for standard input.")
     if "-" in logs and command == "-":
         raise click.UsageError("standard input can be read only once; use a file for the log or the command.")
     if follow and source is not None:

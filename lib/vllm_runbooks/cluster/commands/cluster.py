@@ -72,7 +72,7 @@ cluster.add_command(files)
     multiple=True,
     help="Port to test: ray=6379, torch=29501 (--master-port) and vllm=8000 by default.",
 )
-@click.option("--no-collective", is_flag=True, help="Skip the all-reduce over the nodes.")
+@click.option("--no-collective", is_flag=True, help="Skip the all-reduce across the nodes.")
 @click.option(
     "--limit",
     metavar="TIME",
