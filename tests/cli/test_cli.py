@@ -72,7 +72,7 @@ def test_an_unknown_text_is_status_1(capsys: pytest.CaptureFixture[str], tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["diagnose"], "give a log file, a recorded case, or - for standard input."),
+        (["diagnose"], "pass a log file, a recorded case, or - for standard input."),
         (["diagnose", "nothing-there"], "nothing-there: no such file, folder or recorded case"),
         (["diagnose", "{tmp}/folder"], "no case.yaml; use a log file"),
         (["diagnose", "{tmp}/binary"], "is a program, not text"),

@@ -61,8 +61,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check -j x", "'x' is not a whole number. See"),
         ("check --timeout x", "'x' is not a number. See"),
         ("check --timeout nan", "nan is not a number of seconds"),
-        ("inventory --need nan", "nan is not a number of GiB; give one, such as 40"),
-        ("serve --within nan -- vllm serve m", "nan is not a number of MiB; give one, such as 64"),
+        ("inventory --need nan", "nan is not a number of GiB; pass one, such as 40"),
+        ("serve --within nan -- vllm serve m", "nan is not a number of MiB; pass one, such as 64"),
         ("record --out a --for nan -- true", "nan is not a number of seconds"),
         ("releases add 0.99.0 --python python3 --timeout nan", "nan is not a number of seconds"),
         ("convert run.sh", "Missing option '--to'. Use one of shell, docker, compose, systemd"),
@@ -98,7 +98,7 @@ def test_an_unreadable_script_is_not_called_a_log(capsys: pytest.CaptureFixture[
 
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
-    assert "give a log" not in err
+    assert "pass a log" not in err
 
 
 def test_a_broken_case_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +245,7 @@ def test_a_failed_write_has_a_fix(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "convert", "run.sh", "--to", "shell", "-o", "/proc/a.sh")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.endswith("give another path, or make room there\n")
+    assert err.endswith("pass another path, or make room there\n")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--follow"], "give a log file, a recorded case, or -"),
+        (["--follow"], "pass a log file, a recorded case, or -"),
         (["--follow", "a.log", "b.log"], "--follow accepts only one growing log"),
         (["--follow", "-", "--start", "1"], "--follow accepts only one growing log"),
         (["--follow", "nowhere.log"], "nowhere.log: cannot be read: No such file"),

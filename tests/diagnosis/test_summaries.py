@@ -312,14 +312,14 @@ def test_logs_of_different_launches_are_diagnosed_one_by_one(
 
     assert status == 1
     lines = out.splitlines()
-    assert lines[0] == "2 logs of different launches, each diagnosed by itself:"
+    assert lines[0] == "2 logs of different launches, each diagnosed separately:"
     states = [line for line in lines if line.startswith(("FAILED ", "RUNNING ", "READY "))]
     assert [state.split()[:2] for state in states] == [
         ["FAILED", "autoglm-3090-video-oom.log"], ["RUNNING", "tiny-cpu-served.log"],
     ]  # fmt: skip
     assert " tiny " not in states[0]
     document = json.loads(run(capsys, "diagnose", str(tmp_path), "--format", "json")[1])
-    assert "The logs are of different launches; diagnose each by itself." in document["notes"]
+    assert "The logs are of different launches; diagnose each one separately." in document["notes"]
 
 
 def test_logs_of_two_nodes_are_one_launch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -277,9 +277,9 @@ def test_a_file_that_describes_no_job_has_an_example(tmp_path: Path, capsys: pyt
     """`make` and `check` name a description, `lint` names scripts."""
     gone = str(tmp_path / "gone.yaml")
     for words, said in (
-        (("make", gone, "--out", str(tmp_path / "out")), "give the file that describes a job"),
-        (("make", str(tmp_path), "--out", str(tmp_path / "out")), "give the file that describes a job"),
-        (("check", str(tmp_path), "--job", gone), "give the file that describes a job"),
+        (("make", gone, "--out", str(tmp_path / "out")), "pass the file that describes a job"),
+        (("make", str(tmp_path), "--out", str(tmp_path / "out")), "pass the file that describes a job"),
+        (("check", str(tmp_path), "--job", gone), "pass the file that describes a job"),
         (("lint", gone), "use a script, settings or a page of a step"),
     ):
         status, out, err = run(capsys, "edge10", *words)

@@ -151,7 +151,7 @@ def test_hostile_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
         ("    has_vllm: true\n    programs", "    programs", "has_vllm: is not set, but a vLLM release is"),
         ("Qwen/Qwen3-VL-4B, kind: vlm", "Qwen/Qwen3-VL-4B, kind: tts", "kind: 'tts' is not one of llm, vlm"),
         ("name: Qwen/Qwen3-VL-4B,", "name: qwen/qwen3-vl-8b,", "name: 'qwen/qwen3-vl-8b' is listed twice"),
-        ("{model}-AOT_{prefill}_", "{model}-AOT_{prefil}_", "names.compiled_llm: {prefil} is no setting of a job"),
+        ("{model}-AOT_{prefill}_", "{model}-AOT_{prefil}_", "names.compiled_llm: {prefil} is not a setting of a job"),
         ("  dies: '{dies}die'\n", "", "names: has no dies"),
         ("  converted: '{model}-AWQ'\n", "", "names: has no converted"),
         ("prefill: {llm: 8, vlm: 96}", "prefill: {llm: 8}", "limits.prefill: has no vlm"),

@@ -188,7 +188,7 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
         "nodes.interface_names_differ", ("node-a", "node-b"), "ens5 on node-b"),
     "a name of no address": (
         lambda data: [_node(data).update(resolves_to=["10.9.9.9"]), env(1, GLOO_SOCKET_IFNAME=None)(data)],
-        "nodes.name_loopback", ("node-b",), "10.9.9.9, which is no address of it"),
+        "nodes.name_loopback", ("node-b",), "10.9.9.9, which is not an address of the node"),
     "a network that is not joined": (
         lambda data: [ways(f"node-{n}", "unreachable")(data) for n in "ab"],
         "nodes.no_way", ("node-a", "node-b"), "do not reach each other"),
@@ -495,7 +495,7 @@ def test_the_text_has_all_results() -> None:
         "NOT OK", "node-b     dropped: 29500, others open  -", "fatal nodes.port_dropped", "Effect: ", "Fix: ",
         "NOT MEASURED",
         "    export VLLM_HOST_IP=10.77.0.1 NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0",
-        "whether an all-reduce by Gloo and NCCL runs over all nodes\n",
+        "whether an all-reduce by Gloo and NCCL runs across all nodes\n",
     ):  # fmt: skip
         assert words in text, text
     assert "DIFFERENCES" not in text
@@ -525,7 +525,7 @@ def test_unmeasured_facts_are_listed_by_node() -> None:
     text = render.clusters.findings(found).plain
 
     assert "Of node-b: clock offset" in text
-    assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs over all nodes" in text
+    assert "Of all nodes: whether an all-reduce by Gloo and NCCL runs across all nodes" in text
 
 
 def test_limits_of_an_ok_are_stated() -> None:
@@ -657,8 +657,8 @@ def test_a_damaged_file_in_a_folder_is_an_unreadable_node(tmp_path: Path) -> Non
 
 BAD: dict[str, tuple[str, str]] = {
     "no JSON": ("{", "invalid JSON (line 1: "),
-    "another kind": ('{"schema": 2, "kind": "probe"}', 'is no recorded cluster: "kind" is not "cluster" or "node"'),
-    "a list": ("[]", "is no recorded cluster"),
+    "another kind": ('{"schema": 2, "kind": "probe"}', 'is not a recorded cluster: "kind" is not "cluster" or "node"'),
+    "a list": ("[]", "is not a recorded cluster"),
     "another schema": ('{"schema": 3, "kind": "cluster", "nodes": []}', "has schema 3, supported is 2"),
     "no nodes": ('{"schema": 2, "kind": "cluster"}', "nodes: is missing"),
     "no name": ('{"schema": 2, "kind": "node"}', "name: missing"),
@@ -674,8 +674,8 @@ BAD: dict[str, tuple[str, str]] = {
         "connections[0].state: must be one of open, refused"),
     "a way from nowhere": (
         ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "connections": [{"source": "a", "target": "b", '
-        '"address": "x", "port": 1, "use": "ray", "state": "open"}]}'), "connections: 'b' is no node that is listed"),
-    "a head that is none": ('{"schema": 2, "kind": "cluster", "nodes": [], "head": "z"}', "head: 'z' is no node"),
+        '"address": "x", "port": 1, "use": "ray", "state": "open"}]}'), "connections: 'b' is not a listed node"),
+    "a head that is none": ('{"schema": 2, "kind": "cluster", "nodes": [], "head": "z"}', "head: 'z' is not a listed"),
     "a rank's end": (
         ('{"schema": 2, "kind": "cluster", "nodes": [{"name": "a"}], "collectives": [{"backend": "gloo", '
         '"size_mib": 1, "limit_s": 1, "ranks": [{"node": "a", "rank": 0, "state": "fine"}]}]}'),
@@ -846,5 +846,5 @@ def test_a_collective_over_only_one_backend_is_not_a_pass() -> None:
 
     assert checked.ok is None
     assert [(each.fact, each.nodes) for each in checked.unmeasured] == [
-        ("whether an all-reduce by NCCL runs over all nodes", tuple(node.name for node in found.nodes))
+        ("whether an all-reduce by NCCL runs across all nodes", tuple(node.name for node in found.nodes))
     ]

@@ -244,7 +244,7 @@ def test_a_command_may_follow_two_dashes(capsys: pytest.CaptureFixture[str]) -> 
     [
         ((), "no input; use a file, - for standard input, or -- and a command"),
         (("nowhere.sh",), "nowhere.sh: "),
-        (("{a}", "{b}", "--format", "json"), "give one file for --format json"),
+        (("{a}", "{b}", "--format", "json"), "pass one file for --format json"),
         (("{a}", "{b}", "--fix"), "--fix of several files requires -o FOLDER"),
         (("{a}", "-o", "x"), "-o requires --fix"),
         (("{a}", "--config-check"), "--config-check requires --python"),

@@ -131,7 +131,7 @@ def test_a_baseline_hides_known_issues(tree: Path, capsys: pytest.CaptureFixture
     write(tree, "deploy/a.sh", text=f"set -e\n{BAD}")
     command = ("lint", str(tree), "--vllm", "0.19.0", "--baseline", str(path))
     assert run(*command) == 0
-    assert "1 issue of the baseline hidden." in capsys.readouterr().out
+    assert "1 baseline issue hidden." in capsys.readouterr().out
     write(tree, "deploy/a.sh", text=BAD + BAD)
     assert run(*command) == 1
     assert "Found 1 error" in capsys.readouterr().out
@@ -149,10 +149,10 @@ def test_a_project_can_set_its_baseline(tree: Path) -> None:
     ("text", "message"),
     [
         (None, "cannot be read"),
-        ("[]", "is no baseline"),
-        ('{"format": 1}', "is no baseline"),
+        ("[]", "is not a baseline"),
+        ('{"format": 1}', "is not a baseline"),
         ('{"format": 9, "files": {}}', "of another version"),
-        ("[" * 100_000, "is no baseline"),
+        ("[" * 100_000, "is not a baseline"),
     ],
 )
 def test_a_broken_baseline_is_refused(tmp_path: Path, text: str | None, message: str) -> None:

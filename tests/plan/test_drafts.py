@@ -395,7 +395,7 @@ def test_an_unavailable_draft_is_named() -> None:
     """Without a configuration there is no number, and the plan names the missing input."""
     found = _planned(_TARGET, "0.20.2", {"model": "some/drafter"}, tensor_parallel_size=8)
     assert found.fits is None
-    assert any("some/drafter: it is not in the catalog; give a folder" in said for said in found.limits)
+    assert any("some/drafter: it is not in the catalog; pass a folder" in said for said in found.limits)
 
 
 @pytest.mark.parametrize(

@@ -551,7 +551,7 @@ def test_each_change_has_its_cost_and_its_place() -> None:
         "max_num_seqs": (3, f"at most {requests} requests run concurrently"),
         "enforce_eager": (4, "slower decoding without CUDA graphs"),
         "kv_cache_dtype": (5, "slightly less accurate: 8-bit KV cache"),
-        "tensor_parallel_size": (8, "2 GPUs instead of 1, and their traffic in every layer"),
+        "tensor_parallel_size": (8, "2 GPUs instead of 1, with traffic between them in every layer"),
     }.items()
     assert found["tensor_parallel_size"].changes == {"tensor_parallel_size": 2}
     length = found["max_model_len"].changes["max_model_len"]

@@ -93,8 +93,8 @@ def test_options_of_other_types_reach_the_parser() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"options": "[1]"}, "options: is no JSON object"),
-        ({"options": "{"}, "options: is no JSON object"),
+        ({"options": "[1]"}, "options: is not a JSON object"),
+        ({"options": "{"}, "options: is not a JSON object"),
         ({"options": '{"no_such_option": 1}'}, "no-such-option"),
         ({"model": "nobody/nothing-1B"}, "nobody/nothing-1B: unknown model"),
         ({"gpus": "8xNOCARD"}, "NOCARD"),
@@ -113,7 +113,7 @@ def test_without_a_recorded_question_model_and_gpus_are_required() -> None:
     """If both are given, the evidence is not needed; otherwise the error says so."""
     log = sources.load("tiny-cpu-served")
 
-    with pytest.raises(InputError, match="give model and gpus"):
+    with pytest.raises(InputError, match="set model and gpus"):
         plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct")
     assert len(plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct", gpus="3xH100-80GB").cards) == 3
 

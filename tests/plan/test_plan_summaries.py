@@ -247,7 +247,7 @@ def test_several_servers_are_named_before_their_figures() -> None:
     assert lines[1].strip().startswith("Best layout: 2 servers, one per GPU. ")
     assert "unknown: unknown" not in " ".join(lines)
     assert commands(lines).startswith("# Server 1 of 2. Server 2: CUDA_VISIBLE_DEVICES=1 and --port 8001.\n")
-    assert "  Note  For one server over all 2 GPUs, plan with --tp 2." in lines
+    assert "  Note  For one server across all 2 GPUs, plan with --tp 2." in lines
     two_hosts = shown("Qwen/Qwen3-8B", "RTX3090@a,RTX3090@b", arguments=["--max-model-len", "16384"])
     assert commands(two_hosts).startswith("# Server 1 of 2; the others use other GPUs and ports.\n")
 

@@ -185,7 +185,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refuse(_said(error))
     except NotStoredError as error:
-        return _refuse(f"{error}; give another path, or make room there")
+        return _refuse(f"{error}; pass another path, or make room there")
     except RunbooksError as error:
         return _refuse(str(error))
     except output.NotPrintedError as error:

@@ -25,15 +25,14 @@ def nodes(
 ) -> CheckedCluster:
     """Collect facts from a Ray cluster or a list of hosts, measure between them, and check them.
 
-    Nothing is changed on them; ports are opened for seconds, and an all-reduce is run.
+    Nothing is changed on the nodes; ports are open for a few seconds, and an all-reduce runs.
 
     Args:
         ray: Address of a running Ray cluster, as in 10.0.0.1:6379.
-        hosts: Hosts for ssh in place of `ray`: a file with one per line, or HOST,HOST.
+        hosts: Hosts for SSH instead of `ray`: a file with one per line, or HOST,HOST.
         expect: Number of nodes of the Ray cluster; 0 for any.
         model: A folder, or a name on the Hub, to look for on every node.
-        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node, separated by
-            commas.
+        python: The Python with vLLM, as PATH, or NODE=PATH for one node, separated by commas.
         ports: Other ports to test, as in ray=6380,vllm=8001.
         say: Reports progress.
 

@@ -37,8 +37,8 @@ _MAX_MANIFEST = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9._-]{0,119})?", re.ASCII)
 """Path of a member: a file, or one in a folder."""
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_AS_MADE = "; give the pack as it was made"
-_UNPACK_IT = "unpack it, and give its logs or their folder"
+_AS_MADE = "; pass the pack as it was made"
+_UNPACK_IT = "unpack it, and pass its logs or their folder"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _END = struct.Struct("<4s4H2LH")
 """Record at the end of an archive: signature, disks (2), members (here, in all), size and offset of

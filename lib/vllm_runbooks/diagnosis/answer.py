@@ -255,7 +255,7 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
         ways = _unchecked(request, reported, {**base.flags, **reported.arguments}, memory)
     steps, say = base.offered(ways.steps), Wording(request.catalog.lang)
     titles = {step.title for step in steps}
-    left = "Fix left out, vLLM rejects its command: {title}."
+    left = "Fix left out because vLLM rejects its command: {title}."
     refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
     compared = (*_differing(base.differences(), request.catalog), *_unused(request, reported, base))
     chosen = [say(base.choice)] if base.choice is not None else []

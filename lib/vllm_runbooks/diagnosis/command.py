@@ -107,7 +107,7 @@ def diagnose(
 ) -> int:
     """Find the root cause in the log of a vLLM launch.
 
-    Give a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
+    Pass a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
     `-` for standard input.
 
     Exit status: 0 healthy, 1 a cause was found or health is unproven, 2 invalid input.
@@ -125,7 +125,7 @@ def diagnose(
     if logs and source is not None:
         raise click.UsageError("use either log files or --from, not both.")
     if not logs and source is None:
-        raise click.UsageError("give a log file, a recorded case, or - for standard input.")
+        raise click.UsageError("pass a log file, a recorded case, or - for standard input.")
     if "-" in logs and command == "-":
         raise click.UsageError("standard input can be read only once; use a file for the log or the command.")
     if follow and source is not None:
@@ -156,7 +156,7 @@ def diagnose(
         has_command = bool(evidence is not None and evidence.command)
         if answers:
             say = languages.Wording(answer.lang)
-            text = say("{count} logs of different launches, each diagnosed by itself:", count=len(answers))
+            text = say("{count} logs of different launches, each diagnosed separately:", count=len(answers))
             terminal.show([SentenceLines(text, ""), BLANK])
         for number, one in enumerate(answers or [answer]):
             summary = summaries.summarize(
@@ -172,7 +172,7 @@ def _noted(answer: Answer) -> Answer:
     """The answer of several launches' logs together, with a note that they are."""
     from vllm_runbooks.catalog import languages
 
-    note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each by itself.")
+    note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each one separately.")
     return replace(answer, notes=(note, *answer.notes))
 
 

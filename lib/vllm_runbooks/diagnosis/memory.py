@@ -219,7 +219,7 @@ class PlannedMemory:
             if longer is not None:
                 remedies_left.append(longer)
             elif fits is False:
-                left = "Fix left out, the launch would still fail by the plan: {title}: {why}."
+                left = "Fix left out because the plan still fails: {title}: {why}."
                 notes.append(self._say(left, title=remedy.title, why=self._say(reason)))
             elif fits:
                 remedies_left.append(self._passed(remedy, reason))

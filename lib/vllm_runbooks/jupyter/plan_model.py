@@ -133,7 +133,7 @@ def _further(text: str) -> Mapping[str, Any]:
     """Parse options from JSON.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     try:
         parsed = json.loads(text or "{}")

@@ -64,7 +64,7 @@ def read(path: Path) -> Known:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {_REMEDY}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{path}: is no baseline; {_REMEDY}") from None
+        raise InputError(f"{path}: is not a baseline; {_REMEDY}") from None
 
 
 def without_known(issues: Iterable[Issue], known: Counter[tuple[str, str]]) -> tuple[Issue, ...]:

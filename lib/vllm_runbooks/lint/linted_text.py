@@ -403,7 +403,7 @@ class LintedText:
         if config is None and word.value is not None and not word.value.endswith(config_files.SUFFIXES):
             return  # rejected because of its name
         if config is None:
-            note = "It is no YAML mapping." if name in self.configs else ""
+            note = "It is not a YAML mapping." if name in self.configs else ""
             yield Hit("option.config-unknown", word.start, word.end, {"value": name, "note": note})
             return
         entry = deployment.parser_entry(launch.entry, [argument.value for argument in launch.words], data)

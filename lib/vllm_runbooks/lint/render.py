@@ -43,7 +43,7 @@ _HIDDEN = (
     "{count} style remark hidden; --profile strict shows it",
     "{count} style remarks hidden; --profile strict shows them",
 )
-_KNOWN = ("{count} issue of the baseline hidden.", "{count} issues of the baseline hidden.")
+_KNOWN = ("{count} baseline issue hidden.", "{count} baseline issues hidden.")
 _BEYOND = "vLLM {version} is unknown; checked using the data of {data}, the newest known."
 _BEFORE = "vLLM {version} is unknown; checked using the data of {data}, the oldest known."
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}

@@ -170,7 +170,7 @@ def _settings(table: Mapping[str, Any], path: Path, rules: Collection[str]) -> L
         if key in _LISTS:
             items = value if isinstance(value, list) else [value]
             if not all(isinstance(item, str) for item in items):
-                raise InputError(f'{where}: is no list of rules; write {key} = ["option", "meaning.context-odd"]')
+                raise InputError(f'{where}: is not a list of rules; write {key} = ["option", "meaning.context-odd"]')
             values[key] = check_names(items, rules, where)
             continue
         choices = {"fail-on": SEVERITIES, "profile": PROFILES}.get(key, ())

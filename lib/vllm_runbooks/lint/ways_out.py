@@ -113,7 +113,7 @@ class LaunchCommand:
         if self._is_useless(remedy):
             return None
         if self.found is None:
-            return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
+            return self._unknown(remedy, "the log does not show the arguments; pass the command with --command")
         if self._is_damaged:
             return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
         if self._given is None:

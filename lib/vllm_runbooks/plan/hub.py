@@ -120,7 +120,7 @@ def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> Cached
     if model_cache.is_set(_MODELSCOPE, environment):
         raise _UnreachableError(
             f"{name}: unknown model; {_MODELSCOPE} is set, and models on ModelScope are not supported; "
-            "download the model and give its folder"
+            "download the model and pass its folder"
         )
     offline = next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), None)
     if offline is not None:
@@ -164,7 +164,7 @@ def _explained(error: Exception, name: str) -> InputError:
         return _UnreachableError(f"{name}: {hub} did not send the model's files in {_DEADLINE_S:g} s; try again")
     if isinstance(error, errors.GatedRepoError):
         how = f"accept its license on {hub} and set HF_TOKEN"
-        return InputError(f"{name}: the repository is gated; {how}, or give a folder with its config.json")
+        return InputError(f"{name}: the repository is gated; {how}, or pass a folder with its config.json")
     if isinstance(error, errors.RevisionNotFoundError):
         return InputError(f"{name}: {hub} does not have this revision; correct --revision")
     if isinstance(error, errors.RepositoryNotFoundError):
@@ -178,7 +178,7 @@ def _explained(error: Exception, name: str) -> InputError:
         return kind(f"{name}: {hub} answered with HTTP {status}{how}")
     if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
         return InputError(f"{name}: its files cannot be stored: {error}")
-    how = "try again, or give a folder with its config.json"
+    how = "try again, or pass a folder with its config.json"
     return _UnreachableError(f"{name}: unknown model, and cannot be read from {hub} ({type(error).__name__}); {how}")
 
 
@@ -199,7 +199,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
         raise InputError(f"{name}: {_host(constants.ENDPOINT)} sent no commit for revision {revision}")
     commit = str(info.sha)
     if "config.json" not in sizes:
-        raise InputError(f"{name}: the repository has no config.json; give the model that it was converted from")
+        raise InputError(f"{name}: the repository has no config.json; pass the model that it was converted from")
     root = model_cache.our_cache()
     folder = model_cache.place(name, root) / "snapshots" / commit
     for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):

@@ -492,7 +492,7 @@ class _Out:
         need = split.cards
         if len(self.start.devices) < need or illegal(self.start.model, split, self.now.settings.key):
             return None
-        cost = f"{need} GPUs instead of {need // 2}, and their traffic in every layer"
+        cost = f"{need} GPUs instead of {need // 2}, with traffic between them in every layer"
         return _Change({"tensor_parallel_size": size}, cost, _PRICES["cards"])
 
     # ---- changes with a searched value

@@ -115,11 +115,11 @@ def _local(folder: Path, name: str | None = None, source: str | None = None) -> 
     path = folder / "config.json"
     try:
         if path.exists() and not path.is_file():
-            raise InputError(f"{path}: not a regular file; give a folder with the model's config.json")
+            raise InputError(f"{path}: not a regular file; pass a folder with the model's config.json")
         with path.open("rb") as stream:
             text = stream.read(model_cache.MAX_CONFIG + 1)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
+        raise InputError(f"{path}: {error.strerror}; pass a folder with the model's config.json") from None
     made = plan_reading.told_model(
         name or str(folder),
         text,

@@ -558,7 +558,7 @@ class _LaunchSettler:
             self.limits.append(f"vLLM {version} runs a draft model on 1 GPU or on {ranks.tensor}, not on {split}")
         unknown: tuple[str, ...]
         if draft is None or draft.name != name:
-            unknown = ("it is not in the catalog; give a folder with its config.json",)
+            unknown = ("it is not in the catalog; pass a folder with its config.json",)
         elif is_older:
             unknown = ("unknown how the V0 engine shares the KV cache with it",)
         elif speculation.config.get("quantization"):

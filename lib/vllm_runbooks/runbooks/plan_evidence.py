@@ -69,7 +69,7 @@ def question(
     arguments = _words({**_object(options), **({"max_model_len": max_model_len} if max_model_len else {})})
     if recorded is None:
         if not model.strip() or not gpus.strip():
-            raise InputError("this evidence is no recorded question; give model and gpus")
+            raise InputError("this evidence is not a recorded question; set model and gpus")
         return planner.request(model.strip(), gpus.strip(), vllm=vllm.strip() or None, arguments=arguments)
     is_same = model.strip() in ("", recorded.model.name)
     if is_same and not (gpus.strip() or vllm.strip() or arguments):
@@ -109,7 +109,7 @@ def _object(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
-        raise InputError('options: is no JSON object; write it as in {"limit_mm_per_prompt": {"video": 0}}')
+        raise InputError('options: is not a JSON object; write it as in {"limit_mm_per_prompt": {"video": 0}}')
     return data
 
 
@@ -281,7 +281,7 @@ def _of(start: ServerRun, evidence: Evidence, gpus: str, total_gib: float | None
     options, _ = actual.options_of(arguments, start.facts)
     name = start.facts.model or options.get("model") or options.get("model_tag")
     if not isinstance(name, str):
-        return "the log does not name the model; give the script that started it with command"
+        return "the log does not name the model; pass the script that started it with command"
     try:
         cards = _cards(evidence, gpus, start.facts.gpu_total_gib or total_gib or _given(evidence))
         release = CommandRelease(version, "log", releases.load(version).version)

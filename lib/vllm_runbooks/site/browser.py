@@ -62,7 +62,7 @@ _FIELDS = {"command": "the launch command", "gpus": "the GPUs", "vllm": "the rel
 _RULE_PAGES = "rules/"
 """Folder of the rules' pages, from the pages in the browser."""
 _TOO_DEEP = "the text is nested too deeply for this browser; use the relevant part"
-_TOO_LARGE = "the text needs more memory than this browser gives; give the part that matters"
+_TOO_LARGE = "the text needs more memory than this browser has; paste only the part that matters"
 _OUTCOMES = {True: "it fits", False: "it does not fit", None: "unknown whether it fits"}
 _LONGEST_NUMBER = 6
 """Most digits of an example's number."""

@@ -111,7 +111,7 @@ def list_(form: str, *, is_policies: bool, is_gpus: bool) -> int:
     from vllm_runbooks.catalog import specs
 
     if is_policies and is_gpus:
-        raise click.UsageError("--policies and --gpus are separate lists; give one of them.")
+        raise click.UsageError("--policies and --gpus are separate lists; pass one of them.")
     shelf = catalog.load_catalog()
     output.name_left_out(shelf.problems)
     rows: list[dict[str, Any]]

@@ -49,7 +49,7 @@ def list_() -> int:
     required=True,
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="A Python with the requirements of vLLM for CPU.",
+    help="A Python with vLLM's CPU dependencies.",
 )
 @click.option(
     "--source",

@@ -70,7 +70,7 @@ def add(
     if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise InputError(f"{version}: is not a vLLM release; use one such as 0.33.0")
     if not python.is_file():
-        raise InputError(f"{python}: is no Python; name one with the requirements of vLLM for CPU")
+        raise InputError(f"{python}: is not a Python; pass one with vLLM's CPU dependencies")
     docker = _read(dockerfile) if dockerfile else None
     with tempfile.TemporaryDirectory(prefix="vllm-runbooks-release-") as name:
         scratch = Path(name)
@@ -137,7 +137,7 @@ def _download(version: str, scratch: Path) -> tuple[str, Path]:
             wheels[0].unlink()
             return package, root
         message = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-    raise InputError(f"{version}: could not be downloaded ({message[:200]}); give its unpacked package with --source")
+    raise InputError(f"{version}: could not be downloaded ({message[:200]}); pass its unpacked package with --source")
 
 
 def _is_wanted(name: str) -> bool:

@@ -54,7 +54,7 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
     for name, template in toolchain.names.items():
         for hole in _HOLE.findall(template):
             if hole not in _OF_NAMES:
-                yield ("names", name), f"{{{hole}}} is no setting of a job"
+                yield ("names", name), f"{{{hole}}} is not a setting of a job"
     lengths = {length.tokens for length in toolchain.lengths}
     for kind, files in toolchain.trees.items():
         if kind not in KINDS:

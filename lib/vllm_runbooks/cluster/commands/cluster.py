@@ -72,7 +72,7 @@ cluster.add_command(files)
     multiple=True,
     help="Port to test: ray=6379, torch=29501 (--master-port) and vllm=8000 by default.",
 )
-@click.option("--no-collective", is_flag=True, help="Skip the all-reduce over the nodes.")
+@click.option("--no-collective", is_flag=True, help="Skip the all-reduce across the nodes.")
 @click.option(
     "--limit",
     metavar="TIME",
@@ -90,7 +90,7 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: 
 
     SNAPSHOT is a recorded cluster, the snapshot of a node or host, a folder of them, a recorded case, or - for standard
     input. With --ray or --hosts the nodes are queried directly: every connection is tested in both
-    directions, and an all-reduce runs over all nodes. Nothing is changed; ports are open for a few
+    directions, and an all-reduce runs across all nodes. Nothing is changed; ports are open for a few
     seconds. Every node needs this package: in Ray's Python, or in the Python that agent= names for
     a host.
 

@@ -95,9 +95,9 @@ FORMAT = click.option(
 
 
 _NUMBERS = {
-    "S": "number of seconds; give one, such as 600",
-    "GIB": "number of GiB; give one, such as 40",
-    "MIB": "number of MiB; give one, such as 64",
+    "S": "number of seconds; pass one, such as 600",
+    "GIB": "number of GiB; pass one, such as 40",
+    "MIB": "number of MiB; pass one, such as 64",
 }
 
 

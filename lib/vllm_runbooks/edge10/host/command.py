@@ -36,7 +36,7 @@ def preflight(
 ) -> int:  # fmt: skip
     """Check whether this host can run a step.
 
-    It checks the driver, Docker and its settings, the image and the folder.
+    Checks the driver, Docker and its settings, the image and the folder.
     Each Docker query has a timeout of 5 seconds. Nothing is downloaded, started, changed or logged in to.
     Facts that cannot be read are reported as unknown, never as passed.
 

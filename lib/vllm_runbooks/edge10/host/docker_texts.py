@@ -103,9 +103,9 @@ def parse_daemon_file(path: str, text: str) -> DaemonFile:
     is_list = isinstance(registries, list) and all(isinstance(name, str) for name in registries)
     problem = ""
     if registries is not None and not is_list:
-        problem = f'line {_line_of(text, "insecure-registries")}: "insecure-registries" is no list of texts'
+        problem = f'line {_line_of(text, "insecure-registries")}: "insecure-registries" is not a list of strings'
     elif runtimes is not None and not isinstance(runtimes, dict):
-        problem = f'line {_line_of(text, "runtimes")}: "runtimes" is no object'
+        problem = f'line {_line_of(text, "runtimes")}: "runtimes" is not an object'
     return DaemonFile(
         path,
         exists=True,

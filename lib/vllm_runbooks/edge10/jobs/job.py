@@ -24,7 +24,7 @@ from vllm_runbooks.reading.documents.yaml_places import Mapping, Node, Scalar, Y
 
 MAX_TEXT = 100_000
 """Characters of a description."""
-INSTEAD = "give the file that describes a job, as `vllm-runbooks edge10 make --example` prints one"
+INSTEAD = "pass the file that describes a job, as `vllm-runbooks edge10 make --example` prints one"
 _KEYS = (
     "model", "like", "quantised", "toolchain", "gpu", "dies", "remap", "prefill", "context", "kv_cache",
     "embedding_as_input", "modality", "picture", "calibration", "evaluation", "threshold",

@@ -133,7 +133,7 @@ def _described(event: ScriptEvent) -> str:
     if event.kind == "assign":
         return Phrase("{name} is replaced", name=".".join(event.name.split(".")[-2:]))
     if is_engine(event):
-        return Phrase("{name}(…) has made the engine", name=event.name.rpartition(".")[2])
+        return Phrase("{name}(…) has created the engine", name=event.name.rpartition(".")[2])
     return Phrase("the model is built")
 
 
@@ -322,7 +322,7 @@ def _find_names(settings: CompileSettings) -> Iterator[Hit]:
         if any(_GPU_WORD.search(folder) and "AOT" in folder for folder in text.split("/")):
             devices = {
                 "cpu": Phrase("the script compiles on the CPU"),
-                "either": Phrase("the script takes what the host has"),
+                "either": Phrase("the script uses the host's device"),
             }
             message = {"name": name, "device": devices.get(settings.device() or "", "")}
             yield settings.part.hit("edge10.name-gpu", value.node, message)
@@ -396,7 +396,7 @@ def _find_threads(settings: CompileSettings) -> Iterator[Hit]:
             continue
         where = Phrase("With a GPU, which is used here,")
         if settings.device() == "either":
-            where = Phrase("With a GPU, which the script takes where there is one,")
+            where = Phrase("With a GPU, which the script uses if there is one,")
         edits = settings.part.replace_constant(event.args[0].node, f'"{right}"') if isinstance(threads, str) else ()
         message = {"value": str(threads), "right": right, "where": where}
         yield settings.part.hit("edge10.compile-threads", event.node, message, edits)

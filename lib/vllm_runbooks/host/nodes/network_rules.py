@@ -96,7 +96,7 @@ def _wrong_address(node: NodeFacts) -> str | None:
     loopback = next(filter(is_loopback, resolved), None)
     if loopback is not None or node_addresses is None or node_addresses & {*resolved}:
         return loopback
-    return f"{listed(resolved)}, which is no address of it"
+    return f"{listed(resolved)}, which is not an address of the node"
 
 
 def proxy(context: ClusterRuleContext) -> Iterator[RuleHit]:

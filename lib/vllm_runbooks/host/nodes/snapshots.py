@@ -106,7 +106,7 @@ def _read(text: str, where: str) -> Cluster:
     if kind == HOST_KIND:
         return Cluster(method=_BY_FILES, nodes=(NodeFacts(_name_of(where), inventory=inventories.read(text, where)),))
     if kind not in (KIND, NODE_KIND):
-        raise InputError(f'{where}: is no recorded cluster: "kind" is not "{KIND}" or "{NODE_KIND}"; {_WRITE}')
+        raise InputError(f'{where}: is not a recorded cluster: "kind" is not "{KIND}" or "{NODE_KIND}"; {_WRITE}')
     values = read_fields(data, where, _DERIVED, _WRITE)
     if kind == NODE_KIND:
         about: dict[str, Any] = {
@@ -142,7 +142,7 @@ def _check_links(cluster: Cluster, where: str) -> None:
     named += [("collectives", rank.node) for attempt in cluster.collectives or () for rank in attempt.ranks]
     odd = next(((field, name) for field, name in named if name not in known_nodes), None)
     if odd is not None:
-        raise InputError(f"{where}: {odd[0]}: {visible(odd[1][:60])!r} is no node that is listed; name one that is")
+        raise InputError(f"{where}: {odd[0]}: {visible(odd[1][:60])!r} is not a listed node; name one of those")
 
 
 def _names(cluster: Cluster) -> list[str]:
@@ -153,7 +153,7 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
-            form = f"give one of 1 to {_MAX_NAME} printable characters"
+            form = f"use 1 to {_MAX_NAME} printable characters"
             raise InputError(f"{where}: {printable!r} is not a valid node name; {form}")
         if names[name]:
             form = "use unique names"

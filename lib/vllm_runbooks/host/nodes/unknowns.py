@@ -102,7 +102,7 @@ def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iter
         if without and (has_cards or backend == "gloo"):
             missing.setdefault(without, []).append(called)
     for without, those in missing.items():
-        what = f"whether an all-reduce by {' and '.join(those)} runs over all nodes"
+        what = f"whether an all-reduce by {' and '.join(those)} runs across all nodes"
         yield Unmeasured(what, without, _why_not(context, those))
 
 

@@ -20,7 +20,7 @@ FORMS = ("shell", "docker", "compose", "systemd")
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
-@click.option("--to", required=True, type=click.Choice(FORMS), help="Output form.")
+@click.option("--to", required=True, type=click.Choice(FORMS), help="Output format.")
 @release("--vllm", text="Release to write for (default: the image's tag, else the newest).")
 @GPUS
 @click.option(
@@ -33,10 +33,10 @@ FORMS = ("shell", "docker", "compose", "systemd")
 def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:
     """Convert a launch: a script to a compose file, a container to a systemd unit, and so on.
 
-    Secrets become references to variables. What the other form cannot express, and problems of the launch, are printed
-    on standard error.
+    Secrets become references to variables. Settings that the format cannot express, and problems of the launch, are
+    printed on standard error.
 
-    Exit status: 0 no problem found, 1 a problem, 2 invalid input, or the form cannot express it.
+    Exit status: 0 no problem found, 1 a problem, 2 invalid input, or the format cannot express the launch.
     """
     from vllm_runbooks.core.redaction.redact import redact_name
     from vllm_runbooks.lint import checking

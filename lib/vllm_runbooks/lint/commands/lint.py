@@ -114,7 +114,7 @@ def lint(
 ) -> int:
     """Check vLLM commands in scripts, manifests, programs and pages against a release.
 
-    Give files, folders, `-` for standard input, or the command itself as `-- vllm serve …`. In a folder, it reads the
+    Pass files, folders, `-` for standard input, or the command itself as `-- vllm serve …`. In a folder, it reads the
     files that mention vLLM and that git does not ignore. Settings come from .vllm-runbooks.toml or pyproject.toml in
     the file's folder or above.
 
@@ -131,16 +131,16 @@ def lint(
     named, is_command = _read_inputs(files, is_rewritten=fix)
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
     _reject((
-        (several and form == "json", "give one file for --format json."),
+        (several and form == "json", "pass one file for --format json."),
         (several and fix and (out is None or "-" in files), "--fix of several files requires -o FOLDER."),
         (out is not None and not fix, "-o requires --fix."),
-        (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
-        (diff and (fix or form != "text"), "--diff prints the changes of --fix; give it without --fix and --format."),
+        (fix and is_sarif, "--fix prints the corrected text; pass it without --format, or with --format json."),
+        (diff and (fix or form != "text"), "--diff prints the changes of --fix; pass it without --fix and --format."),
         (
             statistics and (fix or diff or form != "text"),
-            "--statistics counts issues; give it without --fix and --format.",
+            "--statistics counts issues; pass it without --fix and --format.",
         ),
-        (write_baseline is not None and (fix or diff), "--write-baseline writes issues; give it without --fix."),
+        (write_baseline is not None and (fix or diff), "--write-baseline writes issues; pass it without --fix."),
         (baseline is not None and write_baseline is not None, "give --baseline or --write-baseline."),
         (config_check and python is None, "--config-check requires --python."),
     ))  # fmt: skip
@@ -430,7 +430,7 @@ def _write_fixed(
 @click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
 @click.argument("file", metavar="FILE|-", type=complete.SCRIPT)
 @release("--from", "from_", text="Release that the script was written for.", is_required=True)
-@release("--to", text="Release that it is to run on.", is_required=True)
+@release("--to", text="Release to move the script to.", is_required=True)
 @GPUS
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the migrated script to FILE.")
 @catalog_options.LANG

@@ -464,7 +464,7 @@ def _one_server(layouts: Layouts) -> Iterator[Step]:
         layout = plan.layout
         if layout is not None and (layout.replicas, layout.dp) == (1, 1) and layout.tp * layout.pp == count:
             sizes = [f"--{name} {size}" for name, size in (("tp", layout.tp), ("pp", layout.pp)) if size > 1]
-            yield Step("Note", f"For one server over all {count} GPUs, plan with {' '.join(sizes)}.")
+            yield Step("Note", f"For one server across all {count} GPUs, plan with {' '.join(sizes)}.")
             return
 
 

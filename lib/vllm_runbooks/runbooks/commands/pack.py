@@ -59,7 +59,7 @@ def pack(
 ) -> int:
     """Pack logs, command, inventory and diagnosis into one archive to share, and draft an issue.
 
-    Give a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
+    Pass a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
     replaced everywhere; a manifest counts the replacements by kind and file. `diagnose` reads the archive.
 
     Exit status: 0 written, whatever the log says; 2 not written.
