@@ -693,7 +693,7 @@ def test_phases_have_their_names_and_fills(four: list[ServerRun]) -> None:
 
 
 def test_a_picture_has_a_maximum_of_rows(four: list[ServerRun]) -> None:
-    """24 bars, only of launches with data; points up to the 600th line, lines of six launches."""
+    """24 bars, only of launches with data; at most 600 points over the whole log, lines of six launches."""
     timed = a_start(four[0], "m", timeline=(phase("load", 5),))
     sized = a_start(four[0], "m", facts={"weights_gib": 5.0})
     bare = a_start(four[0], "m")
@@ -707,7 +707,7 @@ def test_a_picture_has_a_maximum_of_rows(four: list[ServerRun]) -> None:
     assert [line for line in said if line.endswith(" m")][-1] == f"13 at 0,{49 + 42 * 23}: 25 m"
     busy = replace(bare, throughput=tuple(Throughput(n, 0.0, 1.0, 1, 0, None) for n in range(1, 602)))
     dots = [line for line in listed(start_pictures.throughputs([busy])) if ", line " in line]
-    assert (len(dots), dots[-1].split(": ", 1)[1]) == (600, "1 m, line 600: 1 tokens/s")
+    assert (len(dots), dots[-1].split(": ", 1)[1]) == (301, "1 m, line 601: 1 tokens/s")
     one = replace(bare, throughput=busy.throughput[:1])
     dots = [line for line in listed(start_pictures.throughputs([bare, *[one] * 7])) if ", line " in line]
     assert [dot.split(": ", 1)[1][:3] for dot in dots] == ["2 m", "3 m", "4 m", "5 m", "6 m", "7 m"]
@@ -1245,3 +1245,34 @@ def test_a_range_ends_half_a_hundredth_beyond_its_figures(actual: float, said: s
     svg = plan_pictures.differences([ComparedTerm("weights", 10.0, 9.5, 10.5, actual, "")])
 
     assert f", {said} the plan&#x27;s band of -0.50 to +0.50" in svg
+
+
+def test_a_server_is_drawn_over_time(four: list[ServerRun]) -> None:
+    """Rates, requests and KV cache use by the printed time; of very many lines, the means of consecutive ones."""
+    samples = tuple(
+        Throughput(n, 10.0, float(n), n % 5, 0, 50.0, f"12-31 {23 if n < 3600 else 0:02}:{n // 60 % 60:02}:{n % 60:02}")
+        for n in range(7200)
+    )
+    run = replace(four[0], throughput=tuple(replace(s, time=(s.time or "").replace("12-31 00", "01-01 00")) for s in samples))
+    drawn = render.starts.served([run])
+
+    assert re.findall(r"<title>(.*?)</title>", drawn.html) == [
+        "Tokens per second over time",
+        "Requests and KV cache usage over time",
+    ]
+    [_, generated, running, *_] = re.findall(r'<path d="M(.*?)"', drawn.html)
+    places = [tuple(map(float, point.split())) for point in generated.split("L")]
+    assert len(places) == 240
+    assert (places[0][0], places[-1][0]) == (44.0, 676.0)
+    assert all(a < b and up > down for (a, up), (b, down) in pairwise(places))
+    assert len(set(re.findall(r" ([\d.]+)", running))) <= 2
+    assert drawn.html.count(">12-31 23:00:00</text>") == drawn.html.count(">01-01 00:59:59</text>") == 2
+
+
+def test_statistics_without_times_are_not_drawn(four: list[ServerRun]) -> None:
+    """Two points are no course either."""
+    timed = [Throughput(n, 0.0, 1.0, 1, 0, None, f"11-20 09:00:0{n}") for n in range(3)]
+    for samples in (timed[:2], [replace(sample, time=None) for sample in timed], []):
+        assert render.starts.served([replace(four[0], throughput=tuple(samples))]).is_nothing
+    assert not render.starts.served([replace(four[0], throughput=tuple(timed))]).is_nothing
+    assert render.starts.served([]).is_nothing

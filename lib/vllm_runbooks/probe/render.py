@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
-from itertools import pairwise
 
 from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Remedy
-from vllm_runbooks.core.views.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
+from vllm_runbooks.core.views.drawing import curves
 from vllm_runbooks.core.views.elements import badge, grid, heading, prose, remark, tag
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -41,7 +40,6 @@ from vllm_runbooks.probe.vitals import Figures, shown
 _RUNG = ("check", "result", "took", "details")
 _RESULTS = {"passed": Tone.GOOD, "failed": Tone.BAD, "skipped": Tone.FAINT}
 _DRAWN = ("running", "waiting", "kv_use")
-_HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
 
 
 def text(health: Health, serving: Serving) -> str:
@@ -162,37 +160,16 @@ def _drawn(health: Health, serving: Serving) -> str:
     if len(samples) < _FEWEST_DRAWN:
         return ""
     by_sample = Figures(samples, serving)
-    curves = {
-        name: [by_sample.gauge(serving.facts[name], number) for number in range(len(samples))]
-        for name in _DRAWN
-        if name in serving.facts
-    }
-    most = max((v for name in _DRAWN[:2] for v in curves.get(name, ()) if v is not None), default=0.0) or 1.0
-    first, last = samples[0].at_s, samples[-1].at_s
-    right, bottom = WIDTH - _LEFT, _TOP + _HIGH
-    names = [f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}" for name in curves]
-    legend, _ = swatches({name: LINES[n] for n, name in enumerate(names)}, 12)
-    parts = [legend, rule(_LEFT, bottom, right, bottom), rule(_LEFT, _TOP, _LEFT, bottom, colour=HAIR)]
-    step = tick_step(most, 4)
-    for number in range(int(most / step) + 1):
-        y = bottom - _HIGH * number * step / most
-        parts += [
-            rule(_LEFT, y, right, y),
-            caption(_LEFT - 6, y + 4, f"{number * step:g}", size=11, anchor="end", faint=True),
+    values: dict[str, list[float | None]] = {}
+    for name in (name for name in _DRAWN if name in serving.facts):
+        gauges = [by_sample.gauge(serving.facts[name], number) for number in range(len(samples))]
+        is_share = name == "kv_use"
+        values[f"{serving.facts[name].says}{' in %' if is_share else ''}"] = [
+            value * 100 if is_share and value is not None else value for value in gauges
         ]
-    for n, (name, values) in enumerate(curves.items()):
-        scale = 1.0 if name == "kv_use" else most
-        points = [
-            (
-                _LEFT + (right - _LEFT) * (sample.at_s - first) / ((last - first) or 1.0),
-                bottom - _HIGH * min(max(value / scale, 0.0), 1.0),
-            )
-            for sample, value in zip(samples, values, strict=True)
-            if value is not None
-        ]
-        parts += [rule(*point, *next_point, colour=LINES[n], thick=2) for point, next_point in pairwise(points)]
-    parts.append(caption(right, bottom + 16, f"{last - first:.1f} s", size=11, anchor="end", faint=True))
-    return picture(parts, bottom + 24, "Running and waiting requests and KV cache usage over the samples")
+    times = [sample.at_s for sample in samples]
+    title = "Running and waiting requests and KV cache usage over the samples"
+    return curves(values, times, ("0 s", f"{times[-1] - times[0]:.1f} s"), title)
 
 
 _FEWEST_DRAWN = 3

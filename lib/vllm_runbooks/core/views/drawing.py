@@ -78,6 +78,49 @@ def axis(longest: float, unit: str, *, left: float, right: float, top: float, bo
     return "".join(parts)
 
 
+_HIGH, _LEFT, _TOP = 150.0, 44.0, 34.0
+
+
+def curves(
+    values: Mapping[str, Sequence[float | None]], seconds: Sequence[float], ends: tuple[str, str], title: str
+) -> str:
+    """Values over time, each with its name; those of a name in % share the right scale up to 100, the others the left.
+
+    Args:
+        values: Values by name at each time; None where one is unknown.
+        seconds: The times, ascending.
+        ends: Captions of the first and the last time.
+        title: What the chart shows.
+    """
+    shared = (value for name, some in values.items() if "%" not in name for value in some if value is not None)
+    most = max(shared, default=0.0) or 1.0
+    first, span = seconds[0], (seconds[-1] - seconds[0]) or 1.0
+    right, bottom = WIDTH - _LEFT, _TOP + _HIGH
+    legend, _ = swatches(dict(zip(values, LINES, strict=False)), 12)
+    parts = [legend, rule(_LEFT, bottom, right, bottom), rule(_LEFT, _TOP, _LEFT, bottom)]
+    step = tick_step(most, 4)
+    for number in range(int(most / step) + 1):
+        y = bottom - _HIGH * number * step / most
+        parts += [
+            rule(_LEFT, y, right, y),
+            caption(_LEFT - 6, y + 4, f"{number * step:g}", size=11, anchor="end", faint=True),
+        ]
+    if any("%" in name for name in values):
+        parts += [caption(right + 4, y, text, size=11, faint=True) for y, text in ((_TOP + 4, "100%"), (bottom, "0%"))]
+    for (name, some), colour in zip(values.items(), LINES, strict=False):
+        scale = 100.0 if "%" in name else most
+        points = [
+            f"{_LEFT + (right - _LEFT) * (at - first) / span:.1f} {bottom - _HIGH * min(max(v / scale, 0.0), 1.0):.1f}"
+            for at, v in zip(seconds, some, strict=True)
+            if v is not None
+        ]
+        if points:
+            parts.append(f'<path d="M{"L".join(points)}" fill="none" stroke="{colour}" stroke-width="2" />')
+    parts.append(caption(_LEFT, bottom + 16, ends[0], size=11, faint=True))
+    parts.append(caption(right, bottom + 16, ends[1], size=11, anchor="end", faint=True))
+    return picture(parts, bottom + 24, title)
+
+
 COLOURS = ("#0969da", "#bf8700", "#8250df", "#3f9e62", "#cf222e", "#8a939c")
 """Colours of the parts of a stacked bar, in their order: dark and light by turns, so that grey is enough."""
 

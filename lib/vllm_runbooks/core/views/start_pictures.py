@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.core.comparison import steady
+from vllm_runbooks.core.printed import moment, seconds_between
 from vllm_runbooks.core.records import Phase, ServerRun
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.drawing import BAR, ROW, caption, picture, rect, rule, swatches
@@ -145,7 +146,9 @@ def memory_parts(start: ServerRun) -> list[tuple[str, float]]:
 
 def throughputs(starts: Sequence[ServerRun]) -> str:
     """Generated tokens/s by periodic line; hollow points for intervals that were not busy throughout; empty if none."""
-    rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(drawing.LINES)]
+    rows = [
+        (n, s, s.throughput[:: -(-len(s.throughput) // _MAX_POINTS)]) for n, s in enumerate(starts, 1) if s.throughput
+    ][: len(drawing.LINES)]
     top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)
     if top_rate <= 0:
         return ""
@@ -180,6 +183,40 @@ def throughputs(starts: Sequence[ServerRun]) -> str:
         caption(right, bottom + 18, legend_text, size=11, anchor="end", faint=True),
     ]
     return picture(parts, bottom + 26, "Generated tokens per second, by periodic line")
+
+
+def served(start: ServerRun) -> str:
+    """Rates, requests and KV cache usage of a server over time; empty for fewer than three statistics with a time."""
+    first = next((at for sample in start.throughput if (at := moment(sample.time))), None)
+    timed = [
+        (seconds, sample)
+        for sample in start.throughput
+        if (seconds := seconds_between(first, moment(sample.time))) is not None
+    ]
+    if len(timed) < _FEWEST:
+        return ""
+    size = -(-len(timed) // _MAX_MEANS)
+    groups = [timed[index : index + size] for index in range(0, len(timed), size)]
+    times = [group[0][0] for group in groups]
+    ends = (timed[0][1].time or "", timed[-1][1].time or "")
+
+    def means(name: str) -> list[float | None]:
+        values = [[v for _, sample in group if (v := getattr(sample, name)) is not None] for group in groups]
+        return [sum(some) / len(some) if some else None for some in values]
+
+    rates = {"prompt tokens/s": "prompt_tokens_per_s", "generated tokens/s": "generation_tokens_per_s"}
+    load = {
+        "running requests": "running", "waiting requests": "waiting", "KV cache usage in %": "kv_cache_usage_percent",
+    }  # fmt: skip
+    charts = {"Tokens per second over time": rates, "Requests and KV cache usage over time": load}
+    return "".join(
+        drawing.curves({name: means(field) for name, field in fields.items()}, times, ends, title)
+        for title, fields in charts.items()
+    )
+
+
+_FEWEST, _MAX_MEANS = 3, 240
+"""Fewest times that are drawn, and most of them: of more, the means of consecutive ones."""
 
 
 def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str:

@@ -42,6 +42,7 @@ def failure(log: DiagnosedLog) -> RenderedView:
     evidence = {
         "The log, marked": annotated.log(log.answer, log.evidence.documents),
         "How far the launch got": timeline(log),
+        "The server over time": starts.served(diagnosing.read(log.evidence), start=log.start),
         "All launches in this log": answers.starts(log.answer),
         "Figures that vLLM printed": answers.facts(log.answer),
         "Other findings": answers.others(log.answer),

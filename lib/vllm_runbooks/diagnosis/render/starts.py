@@ -154,6 +154,16 @@ def throughputs(starts: Sequence[ServerRun]) -> RenderedView:
     return RenderedView(table.plain, picture + table.html)
 
 
+def served(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
+    """A server's statistics over time, of one launch (numbered from 1; 0: the last)."""
+    picture = start_pictures.served(starts[start - 1]) if starts else ""
+    if not picture:
+        return RenderedView.nothing("The log has no statistics over time.")
+    samples = starts[start - 1].throughput
+    text = f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}."
+    return RenderedView(text, f"<p>{escape(text)}</p>{picture}")
+
+
 def comparable(starts: Sequence[ServerRun]) -> RenderedView:
     """Comparable figures of these launches, and the reasons why others are not."""
     comparisons = comparison.comparable(starts)
