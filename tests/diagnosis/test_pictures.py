@@ -1253,7 +1253,8 @@ def test_a_server_is_drawn_over_time(four: list[ServerRun]) -> None:
         Throughput(n, 10.0, float(n), n % 5, 0, 50.0, f"12-31 {23 if n < 3600 else 0:02}:{n // 60 % 60:02}:{n % 60:02}")
         for n in range(7200)
     )
-    run = replace(four[0], throughput=tuple(replace(s, time=(s.time or "").replace("12-31 00", "01-01 00")) for s in samples))
+    samples = tuple(replace(s, time=(s.time or "").replace("12-31 00", "01-01 00")) for s in samples)
+    run = replace(four[0], throughput=samples)
     drawn = render.starts.served([run])
 
     assert re.findall(r"<title>(.*?)</title>", drawn.html) == [
