@@ -24,6 +24,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import symptoms as catalog_symptoms
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.reading import startup_log
 
 pytestmark = pytest.mark.benchmark
@@ -106,6 +107,32 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
     figures.note("log reader: MB per second of CPU time", len(text) / seconds(read) / 1e6, form=".1f")
     what = f"log reader: CPU time of `re.search` for each of {len(searches)} patterns / CPU time of the reader"
     figures.note(what, ratios, at_least=10, form=".1f")
+
+
+def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figures: Figures) -> None:
+    """Statistics, access and request lines, and long runs of equal lines: their cost is compared with a loop."""
+    shelf = catalog.load_catalog()
+    lines = [line for line in chatter(150_000).splitlines(keepends=True) if " INFO" in line]
+    logs = {
+        "statistics and access lines": (START + "".join(line for line in lines if "SamplingParams" not in line), 60),
+        "request lines": (START + "".join(line for line in lines if "SamplingParams" in line), 120),
+        "blank lines": ("\n" * 300_000, 30),
+        "equal lines": ("a\n" * 300_000, 30),
+    }
+    for kind, (text, limit) in logs.items():
+        evidence = Evidence((Document("a.log", text),))
+
+        def loop(text: str = text) -> int:
+            return sum("disk_full" in line for line in text.splitlines())
+
+        def read(evidence: Evidence = evidence) -> object:
+            redact.forget()
+            return startup_log.read(evidence, shelf)
+
+        read()
+        ratios = [seconds(read) / seconds(loop) for _ in range(ROUNDS)]
+        figures.note(f"log reader: MB per second of CPU time, {kind}", len(text) / seconds(read) / 1e6, form=".1f")
+        figures.note(f"log reader: CPU time of {kind} / of a search for one word", ratios, at_most=limit, form=".0f")
 
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
