@@ -53,9 +53,7 @@ def of_error(
         return ()
     raised = found[0].chain[found[1]]
     texts = [
-        text
-        for text in symptom.remedies
-        if text.needs and text.edits and all(edit.op != "set" for edit in text.edits)
+        text for text in symptom.remedies if text.needs and text.edits and all(edit.op != "set" for edit in text.edits)
     ]
     by_message = named(None, raised.message, (), facts, release, lang=catalog.lang)
     return unique((*by_message, *made(texts, dict.fromkeys(features(raised), "yes"), facts, arguments, release)))
