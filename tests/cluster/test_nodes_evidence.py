@@ -192,7 +192,7 @@ def test_without_a_log_the_model_is_the_one_on_the_nodes() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"options": "[1]"}, "no JSON object"),
+        ({"options": "[1]"}, "is not a JSON object"),
         ({"options": '{"no_such_option": 1}'}, "no-such-option"),
         ({"model": "nobody/nothing"}, "nobody/nothing"),
         ({"vllm": "soon"}, "soon"),

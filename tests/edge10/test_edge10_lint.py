@@ -463,7 +463,7 @@ def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.C
     assert PASSWORDS[0] not in out + err
     assert ": docker gets a password" in err
     assert f"{source} (fixed):5:1\n" in err
-    assert err.endswith("\nFixed 1 issue, 2 remaining.\n")
+    assert err.endswith("\nFixed 1 issue, 2 errors remaining.\n")
     status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
     assert (out, "wrote" in err) == ("", True)
     assert target.read_text("utf-8") == before.replace("gptq", "awq")

@@ -510,6 +510,7 @@ def test_an_unknown_architecture_is_named(hub: StandInHub) -> None:
         planner.plan_model(NAME, "L40S", tp=1, access="network")
 
 
+@pytest.mark.slow
 @one_host
 def test_each_complete_model_of_the_catalog_is_planned_from_the_hub(hub: StandInHub) -> None:
     """Under a name that the catalog lacks it has the same layers; an unknown class is named."""

@@ -80,7 +80,7 @@ _PLAIN = {
     "fit_cache": "the size that fits", "fit_offload": "the missing amount", "others": "the missing amount",
     "four_bit": "a quarter of the 16-bit size", "address": "the head node", "distribution": "the missing package",
     "first_release": "X.Y.Z", "latest_release": "the newest",
-    "closest": "the closest valid value", "json_value": "valid JSON", "json_option": "the JSON option",
+    "closest": "the closest valid value", "allowed": "one that it lists", "json_value": "valid JSON", "json_option": "the JSON option",
     "json_near": "the closest valid key", "near": "the closest option", "respelt": "the closest supported one",
     "dividing_ranks": "a number", "port": "N", "set": "the configured size", "swap": "the configured size",
     "offloaded": "the configured size", "four_bit_shard": "an equal share", "shard": "an equal share",
