@@ -290,7 +290,7 @@ def test_an_error_in_a_translation_is_reported_at_its_place(folder: Path) -> Non
     with pytest.raises(InputError) as caught:
         symptom_files.read_symptom(path)
     places = re.findall(r"translations\.zh\.([a-z_.0-9]+): (?:is empty|has the name '--all')", str(caught.value))
-    assert sorted(places) == ["explanation.0", "look_in.what", "look_in.where", "remedies.0.cost", "title"]
+    assert sorted(places) == ["explanation.0", "look_in.what", "look_in.where", "remedies.1.cost", "title"]
 
 
 def test_a_folded_line_has_no_blank_between_chinese_characters() -> None:
