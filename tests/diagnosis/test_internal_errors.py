@@ -142,6 +142,7 @@ def test_the_query_has_the_constant_words_of_the_message(error: str, frames: lis
                 "Disable speculative decoding",
             ],
         ),
+        (["vllm/utils/deep_gemm.py"], ["Disable DeepGEMM", UPGRADE]),
         (["vllm/multimodal/cache.py"], [UPGRADE, "Disable the cache of processed images, videos and audio"]),
         (["vllm/tool_parsers/acme.py"], [UPGRADE, "Disable automatic tool calls and the reasoning parser"]),
     ],

@@ -68,6 +68,8 @@ def named(message: str, version: str | None = NEWEST, **facts: Any) -> list[tupl
         ("Please use --enforce-eager instead.", [("enforce_eager", True)]),
         ("Please use --linear-backend marlin.", [("linear_backend", "marlin")]),
         ("Please use --linear-backend.", []),
+        ("by setting --limit-mm-per-prompt at startup.", []),
+        ("Acme requires kv_cache_dtype=fp8_ds_mla", [("kv_cache_dtype", "fp8_ds_mla")]),
         ("Please use --no-such-option 3.", []),
         ("when using --linear-backend marlin", []),
         ("For MoE, set moe_backend='triton' or auto", [("moe_backend", "triton")]),
@@ -205,6 +207,11 @@ CONFIG = (
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for {}Config\n{}\n  Unexpected keyword argument "
     "[type=unexpected_keyword_argument, input_value=1, input_type=int]"
 )
+OF_DRAFT = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n  Value error, {}"
+    " [type=value_error, input_value=1, input_type=int]"
+)
+GEMM = '  File "/opt/venv/site-packages/vllm/utils/deep_gemm.py", line 464, in fp8_gemm_nt\n    load()\n'
 NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
@@ -311,6 +318,15 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
         (failed("ValueError: LiLiCorr requires the LM head", frames=PROPOSER), "Change speculative_config as"),
         (failed("ValueError: NIXL requires a port", frames=CONNECTOR), "Change kv_transfer_config or the other"),
         (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
+        (failed("ValueError: Valid options are: A, B", frames=OF_CONFIG), "Use a value that the message allows: A"),
+        (failed("ValueError: max_num_seqs is odd", frames=OF_CONFIG), "Correct the value of max_num"),
+        (failed(OF_DRAFT.format("Use num_speculative_tokens=5 or more.")), "Set speculative_config.num_"),
+        (failed(OF_DRAFT.format("The draft model is too short.")), "Correct speculative_config, or remove it"),
+        (failed("ValueError: moe_backend='acme' is not supported for this."), "Correct the value of moe_backend, or"),
+        (failed("ValueError: acme only works so. Please enable it with VLLM_USE_DEEP_GEMM=1"), "Set V"),
+        (failed("ValueError: series exists already", frames=CONNECTOR.replace("factory", "a")), "Disable KV"),
+        (failed("RuntimeError: CUDA error: an illegal memory access was encountered", frames=GEMM), "Disable DeepG"),
+        (failed("ValueError: torch.bfloat16 is not supported for quantization method gguf."), "Use float16"),
         (
             failed("AssertionError", frames=MOE, version="0.6.3"),
             "Upgrade to a release with a mixture-of-experts kernel",

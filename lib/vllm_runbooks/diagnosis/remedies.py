@@ -48,12 +48,14 @@ def of_error(
     release: Release,
 ) -> tuple[Remedy, ...]:
     """The remedies for an exception that no symptom explains: what it names, and optional features in its frames."""
-    found, symptom = quoted_exception(starts, quote), catalog.symptoms.get(INTERNAL_ERROR)
-    if found is None or symptom is None:
+    found, internal = quoted_exception(starts, quote), catalog.symptoms.get(INTERNAL_ERROR)
+    if found is None:
         return ()
     raised = found[0].chain[found[1]]
     texts = [
-        text for text in symptom.remedies if text.needs and text.edits and all(edit.op != "set" for edit in text.edits)
+        text
+        for text in (internal.remedies if internal else ())
+        if text.needs and text.edits and all(edit.op != "set" for edit in text.edits)
     ]
     by_message = named(None, raised.message, (), facts, release, lang=catalog.lang)
     return unique((*by_message, *made(texts, dict.fromkeys(features(raised), "yes"), facts, arguments, release)))
