@@ -264,7 +264,7 @@ def test_a_runbook_follows_its_panel_in_the_browser(browser: Browser, folder: Pa
         page.get_by_placeholder("Paste the log here").click()
         page.keyboard.press("Control+V")
         page.get_by_text("Answer for pasted text").wait_for()
-        page.get_by_text("Do Free the memory").wait_for()
+        page.get_by_role("row", name="Do Free the memory").first.wait_for()
         assert page.locator(".jp-OutputArea-output", has_text="Disable video input").count() == 0
         _clean(visit)
 
