@@ -18,7 +18,11 @@
     "at", "i", "my", "vllm", "error", "how", "many", "what", "which", "why", "do", "does", "need", "needs", "can", "when", "too"]);
   let table = null, weights = null, loading = null;
 
-  const flat = (text) => text.slice(0, LONGEST).toLowerCase().replace(/\s+/g, " ").trim();
+  /* What a logger prints before its message: process, level, time and place, which are no part of what is looked for. */
+  const PREFIX = new RegExp("^(?:\\((?:\\w+ )*\\w+=[^()\\n]{1,80}\\)|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\\b:?"
+    + "|\\d{4}-\\d\\d-\\d\\d[T ]|\\d\\d-\\d\\d (?=\\d)|\\d\\d:\\d\\d:\\d\\d[\\d.,Z]*|\\[[\\w./]{1,80}:\\d+\\]|\\s)+", "gm");
+
+  const flat = (text) => text.slice(0, LONGEST).replace(PREFIX, "").toLowerCase().replace(/\s+/g, " ").trim();
   const stem = (word) => (/^[a-z]{4,}s$/.test(word) && !word.endsWith("ss") ? word.slice(0, -1) : word);
 
   /* Words and numbers; of a text without blanks between its words, every two signs. */

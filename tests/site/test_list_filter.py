@@ -48,7 +48,8 @@ def test_a_filter_ranks_a_pasted_line_and_knows_the_groups(tmp_path: Path) -> No
         assert page.locator("section section li:visible").all_inner_texts() == ["--swap-space"]
         page.fill(".filter input", "ache")
         assert page.locator("section section li:visible").all_inner_texts() == ["Cache", "--swap-space"]
-        page.fill(".filter input", "No available memory for the cache blocks")
+        prefix = "(EngineCore_DP0 pid=264) ERROR 11-22 08:12:01 [core.py:844] "
+        page.fill(".filter input", f"{prefix}ValueError: No available memory for the cache blocks")
         page.get_by_text("Closest by message").wait_for()
         assert page.locator(".nearby li").all_inner_texts()[0] == "Cache"
         assert page.locator("section section li:visible").count() == 0

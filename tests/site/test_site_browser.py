@@ -239,7 +239,7 @@ def test_a_list_is_filtered(origin: str, browser: Browser) -> None:
         visit.page.goto(f"{origin}/symptoms/index.html")
         visit.page.fill(".filter input", "nccl")
         assert visit.page.locator("h2:visible").count() < 5
-        visit.page.fill(".filter input", "ValueError: No available memory for the cache blocks")
+        visit.page.fill(".filter input", "ERROR 11-22 08:12:01 ValueError: No available memory for the cache blocks")
         visit.page.get_by_text("Closest by message").wait_for()
         shown = visit.page.eval_on_selector_all(
             "article section li a", "all => all.filter(a => a.checkVisibility()).map(a => a.getAttribute('href'))"
