@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tempfile
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import pytest
 
 from vllm_runbooks.catalog import compiled, folders, indexes
 from vllm_runbooks.catalog.authored import compiling, symptom_files
-from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.record_forms import form
+from vllm_runbooks.core.scan import literals
 
 
 @pytest.fixture
@@ -104,20 +104,6 @@ def test_the_index_is_cached_by_the_digest_of_its_sources(monkeypatch: pytest.Mo
         compiled.load()
 
 
-def test_a_host_without_a_writable_home_compiles_every_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the same result."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    roots: list[Path] = []
-
-    def compile_(root: Path) -> tuple[dict[str, Any], list[str]]:
-        roots.append(root)
-        return shipped()
-
-    assert compiled.load(compile_).symptoms == compiled.load(compile_).symptoms != {}
-    assert roots == [folders.catalog_dir()] * 2
-
-
 def test_a_packaged_index_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A wheel contains it next to its sources."""
     index, _ = shipped()
@@ -166,17 +152,41 @@ def test_every_pattern_has_its_owners() -> None:
 
 
 def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name depends on the package's version and on the fields of the records."""
-    keys = [compiled.key(folders.catalog_dir())]
-    for name, value in (("version", lambda _: "9.9"), ("form", str)):
-        indexes._code.cache_clear()
-        with monkeypatch.context() as changed:
-            changed.setattr(metadata if name == "version" else indexes, name, value)
-            keys.append(compiled.key(folders.catalog_dir()))
-    indexes._code.cache_clear()
+    """Its name depends on the code that compiles it, and a table's on the fields of its rows."""
+    before = compiled.key(folders.catalog_dir())
+    table = indexes.digest((), Symptom)
+    assert table not in (indexes.digest(()), indexes.digest((), Rule))
+    monkeypatch.setattr(indexes, "_code", lambda: b"changed")
+    assert compiled.key(folders.catalog_dir()) != before
+    assert indexes.digest((), Symptom) != table
 
-    assert len({*keys, compiled.key(folders.catalog_dir())}) == 3
-    assert form(Symptom)["signatures"][1]["pattern"] == "<class 'str'>"
+
+def test_compiled_words_are_those_of_the_patterns() -> None:
+    """The compiled catalog has the words of each pattern, so that no command computes them."""
+    shelf = compiled.load()
+    assert {p: tuple(words) for p, words in shelf.words.items()} == {p: literals(p) for p in shelf.patterns.patterns}
+
+
+def test_the_catalog_is_compiled_once_without_a_writable_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is then kept in the temporary folder, unless somebody else could have written there."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    calls = []
+
+    def compiler(root: Path) -> tuple[dict[str, Any], list[str]]:
+        calls.append(root)
+        return {"key": "k"}, []
+
+    def load() -> None:
+        indexes.indexed("x", tmp_path, lambda _: "k", compiler, dict)
+
+    load()
+    load()
+    assert len(calls) == 1
+    next(tmp_path.glob("vllm-runbooks-*")).chmod(0o777)
+    load()
+    assert len(calls) == 2
 
 
 def test_lines_in_your_own_folder_are_rejected(own: Path) -> None:

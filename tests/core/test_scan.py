@@ -281,7 +281,7 @@ def test_the_bounds_of_a_pattern(pattern: str, *, faulty: bool) -> None:
 )  # fmt: skip
 def test_the_words_of_a_pattern(pattern: str, words: tuple[str, ...]) -> None:
     """At least three letters, the longest three, outside optional parts."""
-    found = scan._literals(pattern)
+    found = scan.literals(pattern)
 
     assert sorted(found) == sorted(words)
     assert [len(word) for word in found] == sorted(map(len, words), reverse=True)

@@ -14,6 +14,7 @@ from cost import LIMIT, growth
 from rows import in_one_test
 from vllm_runbooks.core.excerpt import Excerpt, LineIndex, applied
 from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.arguments import as_typed
 from vllm_runbooks.reading.documents import (
     LaunchFile,
     formats,
@@ -2582,7 +2583,7 @@ def test_a_call_in_a_fragment_is_read_alone(code: str, values: list[object]) -> 
 )
 def test_an_option_of_a_log_is_written_as_words(option: str, value: object, words: list[str]) -> None:
     """Flags by name only, lists item by item, mappings as JSON."""
-    assert documents.option_words(option, value) == words
+    assert as_typed.option_words(option, value) == words
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog.indexes import Compiler, Index, whole
 from vllm_runbooks.catalog.indexes import indexed as indexed  # noqa: PLC0414 - `site` takes it from here
 from vllm_runbooks.catalog.records import Entrance, LineFormat, Policy, Rule, Symptom
-from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.catalog.symptoms import Catalog
-from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 
@@ -31,16 +29,8 @@ def rule_sources(root: Path) -> list[Path]:
     return sorted((root / "rules").glob("*.yaml"))
 
 
-def serving_source(root: Path) -> Path:
-    return root / "serving.yaml"
-
-
 def entrances_source(root: Path) -> Path:
     return root / "entrances.yaml"
-
-
-def toolchain_sources(root: Path) -> list[Path]:
-    return sorted((root / "toolchains").glob("*.yaml"))
 
 
 def _symptom_sources(root: Path) -> list[Path]:
@@ -53,7 +43,7 @@ def _catalog(index: Any) -> Catalog:
     lines = tuple(record(LineFormat, data) for data in index["lines"])
     policies = [record(Policy, data) for data in index["policies"]]
     problems = tuple(index.get("problems", ()))
-    return Catalog({s.id: s for s in symptoms}, lines, problems, {p.id: p for p in policies})
+    return Catalog({s.id: s for s in symptoms}, lines, problems, {p.id: p for p in policies}, words=index["words"])
 
 
 class RulesById(UserDict[str, Any]):
@@ -86,37 +76,15 @@ def _rules(index: Any) -> Rules:
     return Rules(RulesById({data["id"]: data for data in index["rules"]}), tuple(index.get("problems", ())))
 
 
-def _toolchains(index: Any) -> tuple[Toolchain, ...]:
-    if index.get("problems"):
-        raise InputError(f"{folders.catalog_dir()}: invalid toolchain: {'; '.join(index['problems'])}")
-    toolchains = (record(Toolchain, data) for data in index["toolchains"])
-    return tuple(sorted(toolchains, key=lambda toolchain: tuple(map(int, toolchain.version.split(".")))))
-
-
-SYMPTOMS = Index(
-    "index", _symptom_sources, f"{_AUTHORED}.compiling:compile_index", _catalog, (Symptom, LineFormat, Policy)
-)
-RULES = Index("rules", rule_sources, f"{_AUTHORED}.rule_files:compile_rules", _rules, (Rule,))
-SERVING = Index(
-    "serving",
-    lambda root: [serving_source(root)],
-    f"{_AUTHORED}.serving_file:compile_serving",
-    lambda index: record(Serving, whole(index, "serving")),
-    (Serving,),
-)
-"""Metrics of a running server, the figures derived from them, and the conditions."""
+SYMPTOMS = Index("index", _symptom_sources, f"{_AUTHORED}.compiling:compile_index", _catalog)
+RULES = Index("rules", rule_sources, f"{_AUTHORED}.rule_files:compile_rules", _rules)
 ENTRANCES = Index(
     "entrances",
     lambda root: [entrances_source(root)],
     f"{_AUTHORED}.entrances_file:compile_entrances",
     lambda index: tuple(record(Entrance, data) for data in whole(index, "entrances")),
-    (Entrance,),
 )
 """Observations in the words of users, with their targets, in the order of the file."""
-TOOLCHAINS = Index(
-    "toolchains", toolchain_sources, f"{_AUTHORED}.toolchain_files:compile_toolchains", _toolchains, (Toolchain,)
-)
-"""Each version of a toolchain, the newest last."""
 key, rules_key = SYMPTOMS.key, RULES.key
 load_rules = RULES.load
 
@@ -128,7 +96,7 @@ def load(compiler: Compiler | None = None, *, user_folders: Iterable[str | Path]
     """
     index = SYMPTOMS.load(compiler)
     problems = list(index.problems)
-    symptoms, policies = dict(index.symptoms), dict(index.policies)
+    symptoms, policies, words = dict(index.symptoms), dict(index.policies), dict(index.words)
     for folder in user_folders:
         root = Path(folder)
         if not str(folder).strip() or not root.is_dir():
@@ -139,8 +107,10 @@ def load(compiler: Compiler | None = None, *, user_folders: Iterable[str | Path]
         problems += [f"{folder}/{problem}" for problem in added.problems]
         symptoms.update(added.symptoms)
         policies.update(added.policies)
+        words.update(added.words)
         if root.resolve() != folders.catalog_dir().resolve() and (root / "lines.yaml").is_file():
             problems.append(
                 f"{folder}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"
             )
-    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems), dict(sorted(policies.items())))
+    policies = dict(sorted(policies.items()))
+    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems), policies, words=words)

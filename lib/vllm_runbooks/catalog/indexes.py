@@ -18,9 +18,6 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import form
 
-FORMAT = "6"
-"""Changed when the index's own form changes, so that an older one is not read."""
-
 Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
 """Turns a catalog folder into an index of it and the problems found, one line each."""
 
@@ -28,19 +25,16 @@ T = TypeVar("T")
 
 
 @cache
-def _code(*kinds: type) -> str:
-    """Version of the package and the form of its records: an index depends on them, too."""
-    from importlib import metadata
-
-    try:
-        version = metadata.version("vllm-runbooks")
-    except metadata.PackageNotFoundError:
-        version = "none"
-    return json.dumps([FORMAT, version, *map(form, kinds)])
+def _code() -> bytes:
+    """Digest of the code that compiles and reads indexes; a package without sources has compiled ones."""
+    catalog, core = Path(__file__).parent, Path(__file__).parents[1] / "core"
+    files = [*sorted(catalog.rglob("*.py")), core / "scan.py", core / "record_forms.py"]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files if path.is_file())).digest()
 
 
-def digest(files: Iterable[Path], *kinds: type) -> str:
-    content = hashlib.sha256(_code(*kinds).encode())
+def digest(files: Iterable[Path], row: type | None = None) -> str:
+    """Key of an index: of its files, of the code, and of the fields of `row`, the class of a table's rows."""
+    content = hashlib.sha256(_code() + (json.dumps(form(row)).encode() if row else b""))
     for path in files:
         content.update(path.name.encode() + b"\0")
         with suppress(OSError):
@@ -63,15 +57,18 @@ def indexed(name: str, root: Path, key: Callable[[Path], str], compiler: Compile
     if packaged is not None:
         return packaged
     fresh = key(root)
-    cached = user_folders.cache() / f"{name}-{fresh}.json"
-    index = _read_index(cached, fresh, decode)
-    if index is not None:
-        return index
+    name = f"{name}-{fresh}.json"
+    for folder in user_folders.caches():
+        index = _read_index(folder / name, fresh, decode)
+        if index is not None:
+            return index
     compiled, problems = compiler(root)
     compiled = {**compiled, "problems": problems}
-    with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
+    for folder in user_folders.caches():
+        with suppress(OSError, NotStoredError):
+            folder.mkdir(parents=True, exist_ok=True)
+            store(folder / name, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
+            break
     return decode(compiled)
 
 
@@ -86,11 +83,9 @@ class Index(Generic[T]):
     """Compiler as `module:function`, imported only to compile, as it needs pydantic and a YAML
     parser."""
     decode: Callable[[Any], T]
-    kinds: tuple[type, ...]
-    """Classes of its records."""
 
     def key(self, root: Path) -> str:
-        return digest(self.sources(root), *self.kinds)
+        return digest(self.sources(root))
 
     def load(self, compiler: Compiler | None = None, root: Path | None = None) -> T:
         """Index of a catalog folder, by default the shipped one.

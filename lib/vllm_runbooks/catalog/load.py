@@ -10,13 +10,13 @@ from vllm_runbooks.catalog import compiled, languages
 from vllm_runbooks.catalog.compiled import Rules
 from vllm_runbooks.catalog.folders import own_catalogs
 from vllm_runbooks.catalog.records import Entrance
-from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.catalog.symptoms import Catalog
-from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
+    from vllm_runbooks.catalog.serving import Serving
     from vllm_runbooks.catalog.specs import Specs
+    from vllm_runbooks.catalog.toolchains import Toolchain
 
 
 @cache
@@ -43,7 +43,9 @@ def in_language(shelf: Catalog, lang: str | None) -> Catalog:
 
 def toolchain(version: str | None = None) -> Toolchain:
     """Facts of a toolchain version such as `1.1.7`, by default the newest; raises InputError."""
-    toolchains = compiled.TOOLCHAINS.load()
+    from vllm_runbooks.catalog.toolchains import TOOLCHAINS
+
+    toolchains = TOOLCHAINS.load()
     if version is None:
         return toolchains[-1]
     name = version.strip().removeprefix("v")
@@ -61,7 +63,9 @@ def rules() -> Rules:
 
 @cache
 def serving() -> Serving:
-    return compiled.SERVING.load()
+    from vllm_runbooks.catalog.serving import SERVING
+
+    return SERVING.load()
 
 
 @cache

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vllm_runbooks.catalog.indexes import Index, whole
 from vllm_runbooks.catalog.records import RemedyText
-from vllm_runbooks.core.record_forms import Authored
+from vllm_runbooks.core.record_forms import Authored, record
 from vllm_runbooks.core.records import Severity
 
 
@@ -197,3 +198,11 @@ TOLD: Mapping[str, str] = {
 }
 """Names available in texts in addition to facts, and required by changes, with the meaning of
 each."""
+
+SERVING = Index(
+    "serving",
+    lambda root: [root / "serving.yaml"],
+    "vllm_runbooks.catalog.authored.serving_file:compile_serving",
+    lambda index: record(Serving, whole(index, "serving")),
+)
+"""Metrics of a running server, the figures derived from them, and the conditions."""

@@ -672,11 +672,5 @@ def _decoded(index: Any) -> Specs:
     )
 
 
-SPECS = Index(
-    "specs",
-    sources,
-    "vllm_runbooks.catalog.authored.spec_files:compile_specs",
-    _decoded,
-    (GpuTable, ModelFile, Architecture, Fits, DefaultReviews),
-)
+SPECS = Index("specs", sources, "vllm_runbooks.catalog.authored.spec_files:compile_specs", _decoded)
 key, load = SPECS.key, SPECS.load

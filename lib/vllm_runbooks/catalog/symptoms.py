@@ -32,6 +32,8 @@ class Catalog:
     problems: tuple[str, ...] = ()
     """Files that were skipped, one line each: file, line, field, problem."""
     policies: Mapping[str, Policy] = field(default_factory=dict)
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False, compare=False)
+    """Words that every match of a pattern has (`scan.literals`), by pattern."""
     lang: str | None = None
     """Language of the symptoms' texts; None for English."""
     english: Catalog | None = field(default=None, repr=False, compare=False)
@@ -60,7 +62,7 @@ class Catalog:
     @cached_property
     def patterns(self) -> PatternSet:
         """All patterns in one set, each once; `meanings` has their users."""
-        return PatternSet(list(self._table)) if self.english is None else self.english.patterns
+        return PatternSet(list(self._table), known=self.words) if self.english is None else self.english.patterns
 
     @cached_property
     def _table(self) -> dict[str, list[Meaning]]:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from vllm_runbooks.core.record_forms import Authored
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.indexes import Index
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import Authored, record
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
 """Steps for a model, in this order."""
@@ -245,3 +249,19 @@ class ModelSupportReport:
     """Id of the facts."""
     source: str
     models: tuple[ModelSupport, ...]
+
+
+def _decoded(index: Any) -> tuple[Toolchain, ...]:
+    if index.get("problems"):
+        raise InputError(f"{folders.catalog_dir()}: invalid toolchain: {'; '.join(index['problems'])}")
+    toolchains = (record(Toolchain, data) for data in index["toolchains"])
+    return tuple(sorted(toolchains, key=lambda toolchain: tuple(map(int, toolchain.version.split(".")))))
+
+
+TOOLCHAINS = Index(
+    "toolchains",
+    lambda root: sorted((root / "toolchains").glob("*.yaml")),
+    "vllm_runbooks.catalog.authored.toolchain_files:compile_toolchains",
+    _decoded,
+)
+"""Each version of a toolchain, the newest last."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 WINDOW = 4096
@@ -88,7 +89,7 @@ def faults(pattern: str) -> list[str]:
         problems.append("has too many wide gaps: narrow them, or keep at most two of {0,200}")
     if compiled.search(""):
         problems.append("matches the empty text")
-    elif not pattern.startswith("^") and not _literals(pattern):
+    elif not pattern.startswith("^") and not literals(pattern):
         problems.append("needs a word of at least three signs outside of groups, to look for first (or a leading ^)")
     return problems
 
@@ -138,7 +139,7 @@ def _widest(branches: list[_Size]) -> _Size:
     return _Size(max(b.width for b in branches), max(b.ways for b in branches), varies=any(b.varies for b in branches))
 
 
-def _literals(pattern: str) -> tuple[str, ...]:
+def literals(pattern: str) -> tuple[str, ...]:
     """Words in every match: literal runs outside groups, classes, alternatives and options."""
     words, word, depth = [""], "", 0
     signs = _signs(pattern)
@@ -155,7 +156,7 @@ def _literals(pattern: str) -> tuple[str, ...]:
         words.append(word)
         word = ""
     words.append(word)
-    return tuple(sorted({w for w in words if len(w) >= 3}, key=len, reverse=True)[:3])
+    return tuple(sorted(dict.fromkeys(w for w in words if len(w) >= 3), key=len, reverse=True)[:3])
 
 
 def _alternatives(pattern: str) -> tuple[str, ...]:
@@ -168,9 +169,9 @@ def _alternatives(pattern: str) -> tuple[str, ...]:
             return ()
         if sign == ")":
             depth -= 1
-            words = [_literals("".join(branch)) for branch in branches]
+            words = [literals("".join(branch)) for branch in branches]
             if depth == 0 and follower[:1] not in ("?", "{") and all(words):
-                return tuple(dict.fromkeys(literals[0] for literals in words))
+                return tuple(dict.fromkeys(some[0] for some in words))
         if depth and branches:
             if sign == "|" and depth == 1:
                 branches.append([])
@@ -257,16 +258,24 @@ class _Search:
 class PatternSet:
     """Patterns that are searched together; `find` returns the first match of each."""
 
-    def __init__(self, patterns: Sequence[str], *, engine: str | None = None) -> None:
-        """Compile lazily; `engine` "re" ignores an installed google-re2."""
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        *,
+        engine: str | None = None,
+        known: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """Compile lazily; `engine` "re" ignores an installed google-re2, `known` has `literals` of patterns."""
         self.patterns = tuple(patterns)
+        self._known = known
         self._re2 = _re2() if engine != "re" else None
         self._searches: dict[int, _Search] = {}
 
     @cached_property
     def _words(self) -> list[tuple[str, ...]]:
         """Words of every match of each pattern, the rarest among all patterns first."""
-        words = [_literals(pattern) for pattern in self.patterns]
+        known = self._known
+        words = [known[pattern] if pattern in known else literals(pattern) for pattern in self.patterns]
         often = Counter(word for some in words for word in some)
         return [tuple(sorted(some, key=often.__getitem__)) for some in words]
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from vllm_runbooks.core.errors import InputError
@@ -25,6 +29,20 @@ def config() -> Path:
 def cache() -> Path:
     """Folder for recomputable data; raises as `state`."""
     return _base(CACHE, "~/.cache") / _OURS
+
+
+def caches() -> Iterator[Path]:
+    """Folders for recomputable data: this user's cache, then one for a host without a home folder or a writable one."""
+    with suppress(InputError):
+        yield cache()
+    with suppress(OSError, AttributeError):  # Windows has no user numbers
+        folder, user = Path(tempfile.gettempdir()), os.getuid()
+        folder = folder / f"{_OURS}-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        # Another user may have made the folder, to have their files read.
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022:
+            yield folder
 
 
 def every_config() -> Path:

@@ -13,6 +13,7 @@ from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, CheckedClaim, PlanComparison, RunbookVerdict, ServerRun
+from vllm_runbooks.host import model_cache
 from vllm_runbooks.host.loading import cards
 from vllm_runbooks.lint.knowledge import knowledge
 from vllm_runbooks.reading import evidence as _evidence
@@ -74,6 +75,9 @@ def diagnose(
 
 
 def _cached_model(name: str, options: Mapping[str, Any]) -> PlannedModel | None:
+    revision, folder = model_cache.placement(options)
+    if not model_cache.cached(name, revision, folder):
+        return None
     from vllm_runbooks.plan import planner
 
     return planner.cached_model(name, options)

@@ -20,6 +20,7 @@ from vllm_runbooks.catalog import specs as _specs
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording
 from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.symptoms import Catalog
+from vllm_runbooks.catalog.toolchains import TOOLCHAINS
 from vllm_runbooks.core.display import RenderedView, to_json, visible
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanQuestion
@@ -406,7 +407,7 @@ def _with_release_field(linted: Linted) -> Linted:
 
 def _other_programs(text: str, name: str) -> CompilePrograms | None:
     """Programs of a text that run with another release: the compile programs of Edge10."""
-    return scripts.apart(text, name, _knowledge(), compiled.TOOLCHAINS.load()[-1]) if "import" in text else None
+    return scripts.apart(text, name, _knowledge(), TOOLCHAINS.load()[-1]) if "import" in text else None
 
 
 def plan(

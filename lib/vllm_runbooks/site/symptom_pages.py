@@ -18,7 +18,7 @@ from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.diagnosis.render.summaries import option_text
 from vllm_runbooks.reading import evidence
-from vllm_runbooks.reading.documents import option_of
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     badge,

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import compiled, options
+from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog import serving as serving_rules
 from vllm_runbooks.catalog.authored.located import Location, Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_records, not_one_of, read_record, unknown_commands
-from vllm_runbooks.catalog.serving import Serving, ServingCondition, ServingTest
+from vllm_runbooks.catalog.serving import SERVING, Serving, ServingCondition, ServingTest
 from vllm_runbooks.catalog.templates import PLACEHOLDER
 
 ADAPTER = TypeAdapter(Serving)
@@ -138,4 +138,4 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
 
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
-    return compile_records(compiled.SERVING, root, read_serving)
+    return compile_records(SERVING, root, read_serving)

@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_records, date_problems, not_one_of, read_record
-from vllm_runbooks.catalog.toolchains import KINDS, PHASES, STEPS, Toolchain, TreeFile
+from vllm_runbooks.catalog.toolchains import KINDS, PHASES, STEPS, TOOLCHAINS, Toolchain, TreeFile
 
 ADAPTER = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -84,4 +83,4 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
 
 
 def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
-    return compile_records(compiled.TOOLCHAINS, root, read_toolchain)
+    return compile_records(TOOLCHAINS, root, read_toolchain)

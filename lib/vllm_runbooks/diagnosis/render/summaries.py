@@ -27,7 +27,7 @@ from vllm_runbooks.core.views.summary import (
 )
 from vllm_runbooks.diagnosis.render import words as answer_words
 from vllm_runbooks.diagnosis.render.figures import printed_gib
-from vllm_runbooks.reading.documents import as_option, option_of
+from vllm_runbooks.reading.arguments.as_typed import as_option, option_of
 
 _MOST_NOTICES = 3
 _MOST_NOTES = 2

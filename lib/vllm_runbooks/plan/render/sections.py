@@ -37,7 +37,7 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import plans, summaries
 from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.plan.terms import GIB, NOTHING, tried
-from vllm_runbooks.reading.documents import as_option
+from vllm_runbooks.reading.arguments.as_typed import as_option
 
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget

@@ -40,7 +40,7 @@ from vllm_runbooks.plan.render.words import SHORTEST_CONTEXT
 from vllm_runbooks.plan.requests import LEFT_OUT
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.plan.weights import Ranks
-from vllm_runbooks.reading.documents import as_option
+from vllm_runbooks.reading.arguments.as_typed import as_option
 from vllm_runbooks.reading.shell.expansion import single_quoted
 
 _TIMES = "\u00d7"

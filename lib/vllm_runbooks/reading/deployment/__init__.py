@@ -18,7 +18,7 @@ from vllm_runbooks.core.redaction.places import names_secret
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading import arguments
 from vllm_runbooks.reading.arguments import Parsed
-from vllm_runbooks.reading.documents import option_words
+from vllm_runbooks.reading.arguments.as_typed import option_words
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z", re.ASCII)

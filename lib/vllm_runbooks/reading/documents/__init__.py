@@ -20,6 +20,7 @@ from typing import Any
 from vllm_runbooks.core import python_trees
 from vllm_runbooks.core.excerpt import Excerpt, Replacement, applied
 from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.reading.arguments.as_typed import option_words
 from vllm_runbooks.reading.documents import (
     cell_edits,
     container_files,
@@ -180,33 +181,6 @@ def from_arguments(
         else:
             values += option_words(spell(dest), value)
     return WrittenLaunch(entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
-
-
-def option_words(option: str, value: Any) -> list[str]:
-    """An option and its value as words of a command; empty for a value of None."""
-    if value is None:
-        return []
-    if value is True:
-        return [option]
-    if value is False:
-        return [f"--no-{option.removeprefix('--')}"]
-    if isinstance(value, (list, tuple)):
-        return [option, *(item if isinstance(item, str) else json.dumps(item) for item in value)]
-    if isinstance(value, Mapping):
-        return [option, json.dumps(value, ensure_ascii=False)]
-    return [option, str(value)]
-
-
-def option_of(name: str) -> str:
-    """The option of an argparse destination."""
-    return f"--{name.replace('_', '-')}"
-
-
-def as_option(name: str, value: Any) -> str:
-    """An option, by its argparse destination, and its value as they are typed; the subcommand after its program."""
-    if name == "subparser":
-        return f"vllm {value}"
-    return shlex.join(option_words(option_of(name), value))
 
 
 def _too_much(at: int, what: str) -> Trouble:
