@@ -7,21 +7,16 @@ matches the catalog. Times are processor seconds; ratios are medians of several 
 from __future__ import annotations
 
 import json
-import random
 import re
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
+from costs import MIB, START, Run, chatter, measured, reader_of, seconds, write
 from figures import Figures
-from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import symptoms as catalog_symptoms
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.redaction import redact
@@ -30,58 +25,6 @@ from vllm_runbooks.reading import startup_log
 pytestmark = pytest.mark.benchmark
 
 ROUNDS = 5
-MIB = 1 << 20
-START = (folders.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
-STAMP = "11-20 09:{:02}:{:02}"
-RAISED = """\
-Traceback (most recent call last):
-  File "/opt/vllm/v1/engine/core.py", line 1099, in run_engine_core
-  File "/opt/vllm/v1/worker/gpu_model_runner.py", line 3311, in execute_model
-OSError: [Errno 28] No space left on device"""
-END = "\n".join(
-    [
-        *(f"(EngineCore pid=78) ERROR 11-20 10:00:01 [core.py:1108] {line}" for line in RAISED.splitlines()),
-        *(f"(EngineCore pid=78) {line}" for line in RAISED.splitlines()),
-        "(APIServer pid=77) ERROR 11-20 10:00:02 [async_llm.py:500] AsyncLLM output_handler failed.",
-        "",
-    ]
-)
-WORDS = ("server", "asked", "summary", "what", "each", "pages", "says", "memory", "time", "few", "words", "of", "the")
-PERIODIC = (
-    "Avg prompt throughput: {0}, Avg generation throughput: {0}, Running: 1 reqs, Waiting: 0 reqs, "
-    "GPU KV cache usage: 0.1%, Prefix cache hit rate: 0.0%"
-)
-
-
-def chatter(count: int) -> str:
-    """This many lines of a running server: periodic, HTTP, logged requests, debugging, warnings."""
-    chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
-    lines = []
-    for n in range(count):
-        server, engine = "(APIServer pid=77) INFO", "(EngineCore pid=78)"
-        at = STAMP.format(n // 60 % 60, n % 60)
-        said = " ".join(chance.choices(WORDS, k=12))
-        kind = chance.random()
-        if kind < 0.05:
-            periodic = PERIODIC.format(f"{chance.random() * 90:.1f} tokens/s")
-            lines.append(f"{server} {at} [loggers.py:259] Engine 000: {periodic}")
-        elif kind < 0.15:
-            lines.append(f'{server}:     10.0.1.{n % 250}:{n % 60000} - "POST /v1/chat HTTP/1.1" 200 OK')
-        elif kind < 0.16:
-            lines.append(f"{engine} WARNING {at} [scheduler.py:{n % 900}] a step took {n} ms")
-        elif kind < 0.5:
-            sampling = f"params: SamplingParams(n=1, temperature=0.7, max_tokens={n})"
-            lines.append(f"{server} {at} [logger.py:41] Added request cmpl-{n:032x}-0: {said!r}, {sampling}.")
-        else:
-            lines.append(f"{engine} DEBUG {at} [core.py:{n % 900}] EngineCore loop active: {said[:40]}.")
-    return "\n".join(lines) + "\n"
-
-
-def seconds(function: Callable[[], object]) -> float:
-    """Processor seconds of a call."""
-    begun = time.process_time()
-    function()
-    return time.process_time() - begun
 
 
 def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(figures: Figures) -> None:
@@ -137,64 +80,19 @@ def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figure
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
     """Four hundred patterns cost at most a quarter more than fifty with the same matches."""
-    shelf = catalog.load_catalog()
-    text = chatter(20_000)
-    part = "\n".join(text.splitlines()[:400])
-    lines = tuple(line for line in shelf.lines if scan.PatternSet(line.patterns).find(part))
-    evidence = Evidence((Document("a.log", text),))
-
-    def reader(count: int) -> Callable[[], object]:
-        chosen = catalog_symptoms.Catalog({}, lines)
-        for symptom in shelf.symptoms.values():
-            if len(chosen.patterns.patterns) < count and not symptom.companions:
-                chosen = catalog_symptoms.Catalog({**chosen.symptoms, symptom.id: symptom}, lines)
-        assert count <= len(chosen.patterns.patterns) < count * 1.2
-        startup_log.read(evidence, chosen)
-        return lambda: startup_log.read(evidence, chosen)
-
-    few, many = reader(50), reader(400)
+    evidence = Evidence((Document("a.log", chatter(20_000)),))
+    few, many = reader_of(evidence, 50), reader_of(evidence, 400)
     ratios = [seconds(many) / seconds(few) for _ in range(ROUNDS)]
 
     figures.note("log reader: CPU time with 400 patterns / with 50", ratios, at_most=1.25)
 
 
-class Run(NamedTuple):
-    """A diagnosis in a separate process."""
-
-    cpu_seconds: float
-    resident_mib: float
-    answer: dict[str, object]
-
-
-def diagnosed(log: Path) -> Run:
+def diagnosed(log: Path) -> tuple[Run, dict[str, Any]]:
     """Diagnose a file in a separate process, and measure it."""
-    with log.with_suffix(".json").open("wb") as out:
-        command = [sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log)]
-        done = subprocess.run(
-            [sys.executable, "-c", _MEASURED, *command], stdout=out, stderr=subprocess.PIPE, check=True, timeout=900
-        )
-    status, cpu_seconds, resident_kib = json.loads(done.stderr)
-    assert status == 1
-    return Run(cpu_seconds, resident_kib / 1024, json.loads(log.with_suffix(".json").read_text("utf-8")))
-
-
-_MEASURED = """
-import json, os, subprocess, sys
-running = subprocess.Popen(sys.argv[1:])
-_, status, used = os.wait4(running.pid, 0)
-json.dump([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss], sys.stderr)
-"""
-"""Run from a small process: to a child of this one Linux would count the memory that this one has."""
-
-
-def write(log: Path, size: int, *, separator: str = "\n") -> None:
-    """Write a launch, server output up to this size, and a failure."""
-    block = chatter(7000).replace("\n", separator)
-    with log.open("w", encoding="utf-8") as file:
-        written = file.write(START.replace("\n", separator))
-        while written < size - len(END):
-            written += file.write(block[: size - len(END) - written])
-        file.write(separator + END.replace("\n", separator))
+    out = log.with_suffix(".json")
+    run = measured(sys.executable, "-m", "vllm_runbooks", "diagnose", "--format", "json", str(log), out=out)
+    assert run.status == 1
+    return run, json.loads(out.read_text("utf-8"))
 
 
 FULL = pytest.mark.full
@@ -205,15 +103,13 @@ def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Pat
     """A MiB more costs the same at every size; the whole process stays below 200 MB; the end of the log is found."""
     log = tmp_path / "a.log"
     write(log, 4096)
-    base = min(diagnosed(log).cpu_seconds for _ in range(3))
+    base = min(diagnosed(log)[0].cpu_seconds for _ in range(3))
     rates = []
     for size in sizes:
         write(log, size * MIB)
-        run = min((diagnosed(log) for _ in range(3 if size < 100 else 1)), key=lambda run: run.cpu_seconds)
+        run, answer = min((diagnosed(log) for _ in range(3 if size < 100 else 1)), key=lambda done: done[0].cpu_seconds)
         rates.append((run.cpu_seconds - base) / size)
-        cause = run.answer["root_cause"]
-        assert isinstance(cause, dict)
-        assert (run.answer["outcome"], cause["class"]) == ("failed", "storage.disk_full")
+        assert (answer["outcome"], answer["root_cause"]["class"]) == ("failed", "storage.disk_full")
         figures.note("diagnose: memory for logs of any size, MiB", run.resident_mib, at_most=200, form=".0f")
     grown = max(rates[1:]) / min(rates[1:])
     figures.note(
@@ -229,7 +125,7 @@ def test_a_file_without_a_newline_is_read(size: int, separator: str, tmp_path: P
     """Of any length in bounded memory, and its end is found all the same."""
     log = tmp_path / "a.log"
     write(log, size * MIB, separator=separator)
-    run = diagnosed(log)
+    run, answer = diagnosed(log)
 
     figures.note("diagnose: memory for logs of any size, MiB", run.resident_mib, at_most=200, form=".0f")
-    assert run.answer["outcome"] == "failed"
+    assert answer["outcome"] == "failed"

@@ -17,6 +17,7 @@ from html import unescape
 from typing import NamedTuple
 
 from vllm_runbooks.core.redaction import context as secret_context
+from vllm_runbooks.core.redaction import kinds as secret_kinds
 from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
 from vllm_runbooks.core.scan import WordSet
 
@@ -110,7 +111,7 @@ _SENSITIVE = (
     r"|(?<![A-Za-z0-9])_auth"
     rf"|(?<![A-Za-z])(?:{_ISSUED_FOR})[_-]?token|(?<=[_-])(?:{_ISSUED_FOR})[_-]?token"
     rf"|(?:{_ISSUED_FOR})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
-    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
+    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_?V?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
 _NAME = LazyPattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
@@ -165,6 +166,12 @@ _VARIABLE = LazyPattern(
     re.ASCII | re.IGNORECASE,
 )
 """A container's variable as two fields, `name` and `value`."""
+_VALUE_FIRST = LazyPattern(
+    rf"\bvalue(?:{_QUOTE})?[ \t]{{0,4}}:[ \t]{{0,4}}(?:{_QUOTE})?(?P<value>[^\s\"'\\,]{{1,4000}})"
+    rf"(?:{_QUOTE})?,?\s{{1,60}}(?:{_QUOTE})?name(?:{_QUOTE})?\s{{0,4}}:\s{{0,4}}(?:{_QUOTE})?[A-Za-z0-9_-]{{0,60}}?"
+    rf"{_SENSITIVE}(?![\w-])",
+    re.ASCII | re.IGNORECASE,
+)
 _AUTHORIZATION = LazyPattern(
     rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
     r"(?P<value>[^\s\"',;)\]}]{4,4000})",
@@ -182,7 +189,7 @@ _COOKIE = LazyPattern(
 )
 _NAME_PART = (
     r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd?|sig"
-    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?"
+    r"|_auth|masterauth|url)(?:_base|_?v?\d{1,2})?"
 )
 _AFTER_NAME = r"[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)"
 _MAYBE_NAMED = re.compile(_NAME_PART + _AFTER_NAME, re.ASCII)
@@ -317,6 +324,7 @@ _NAME_TRIGGERS = (
 )  # fmt: skip
 _TRIGGERS = (
     *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
+    *secret_kinds.TRIGGERS,
     "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
@@ -378,7 +386,8 @@ _CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z
 """A method call up to its first quote: the secret is within the quotes."""
 _ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
 _HARMLESS = LazyPattern(
-    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
+    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|required|optional|missing|invalid"
+    r"|\(?(?:not[ _-])?set|\(not|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
     r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
@@ -465,14 +474,30 @@ def merged(secrets: list[Secret]) -> list[Secret]:
     return result
 
 
+_QUOTED_MANIFEST = re.compile(r"[\"'](?=(?:apiVersion|kind|metadata|data|stringData):)")
+
+
 def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
     """Secrets of a text by form or name; `values` are also searched in encoded forms."""
+    secrets = _found(text, values)
+    if "\\n" in text:
+        # A text within a text, such as a log in a notebook's parameter: of the same length, so places stay.
+        secrets += _found(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
+    return secrets
+
+
+def _found(text: str, values: Iterable[str]) -> list[Secret]:
     secrets: list[Secret] = []
     for start, end in _stretches(text, values):
         secrets += [
             Secret(secret.start + start, secret.end + start, secret.kind, secret.begin + start)
             for secret in _look(text[start:end], values)
         ]
+    for start, end, kind in secret_kinds.structural(text):
+        if not _is_none(text[start:end]):
+            secrets.append(Secret(start, end, kind, start))
+    if "value" in text and "name" in text:
+        secrets += _of_values(_VALUE_FIRST.finditer(text), "key", names_secret)
     return secrets
 
 
@@ -676,6 +701,8 @@ def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> li
         secrets += _of_values(pattern.finditer(text), "password", names_secret)
     for match, kind in secret_context.find(text, lowered):
         secrets += _of_values((match,), kind, names_secret)
+    for match, kind in secret_kinds.find(text, lowered):
+        secrets += _of_values((match,), kind)
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
             secrets.append(_secret(match, "value", "authorization"))
@@ -899,7 +926,7 @@ def _is_its_name(match: re.Match[str], value: str) -> bool:
 
 
 def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
-    name = match["name"].lower()
+    name = match["name"].lower().rstrip("0123456789")
     between = match["between"].strip("\\\"'")
     if between.isspace() and "\n" not in match["between"] and not match["scheme"] and not is_option:
         return len(value) < 8 or not any(c.isdigit() for c in value) or not value.isalnum()

@@ -1,0 +1,105 @@
+"""Every kind of secret is redacted in its example, and its look-alike is left as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from vllm_runbooks.core.redaction import kinds
+from vllm_runbooks.core.redaction.redact import Redactor
+
+SECRET = "Zk9-Qw4x8Rt2Lm6Vb1"  # noqa: S105 - made up
+ENCODED = "WmsDUXc0eDhSdDJMbTZWYjE="
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.example[:40])
+def test_a_secret_without_a_name_is_redacted(kind: kinds.Kind) -> None:
+    """By the program, sentence or markup around it; a look-alike is unchanged."""
+    value = SECRET if SECRET in kind.example else next(kind.pattern.finditer(kind.example))["value"]
+    redacted = Redactor().text(f"first\n{kind.example}\nlast\n")
+    assert value not in redacted
+    assert redacted.startswith("first\n")
+    assert redacted.endswith("\nlast\n")
+    assert Redactor().text(f"first\n{kind.harmless}\nlast\n") == f"first\n{kind.harmless}\nlast\n"
+
+
+MANIFESTS = {
+    "data": f"kind: Secret\nmetadata:\n  name: hub\n  labels:\n    color: blue\ndata:\n  color: {ENCODED}\n",
+    "before its kind": f'data:\n  color: "{ENCODED}"\n  shade: {ENCODED}\nkind: Secret\nmetadata:\n  name: hub\n',
+    "stringData": f"kind: Secret\nstringData:\n  color: {SECRET}\n  file.conf: |\n    first={SECRET}\n\n    {SECRET}\n",
+    "in a list": f"items:\n- apiVersion: v1\n  kind: Secret\n  data:\n    color: {ENCODED}\n- kind: Pod\n",
+    "of an item": f"items:\n  - data:\n      color: {ENCODED}\n    kind: Secret\n  - kind: Pod\n",
+    "JSON": json.dumps({"kind": "Secret", "metadata": {"labels": {"a": "blue"}}, "data": {"color": ENCODED}}),
+    "JSON, sorted": json.dumps({"items": [{"data": {"color": ENCODED}, "kind": "Secret"}]}, indent=1),
+}
+
+
+PARAMETERS = {
+    f"{name}, as a parameter": "log = " + json.dumps(text)
+    for name, text in MANIFESTS.items()
+    if not name.startswith("JSON") and '"' not in text
+}
+
+
+@pytest.mark.parametrize("text", [*MANIFESTS.values(), *PARAMETERS.values()], ids=[*MANIFESTS, *PARAMETERS])
+def test_all_values_of_a_kubernetes_secret_are_redacted(text: str) -> None:
+    """Whatever their keys are; labels and other objects stay."""
+    redacted = Redactor().text(text)
+    assert SECRET not in redacted
+    assert ENCODED not in redacted
+    assert ("blue" in redacted) == ("blue" in text)
+    assert "Secret" in redacted
+    assert ("Pod" in redacted) == ("Pod" in text)
+
+
+def test_a_wrapped_token_is_redacted_in_a_parameter() -> None:
+    """Its second row is found although the line's end is escaped."""
+    token = "hf_Zk9Qw4x8Rt2Lm6Vb1Zk9Qw4x8Rt2Lm6Vb1"  # noqa: S105 - made up
+    redacted = Redactor().text(f'pasted_log = "HF_TOKEN={token[:20]}\\n{token[20:]}\\nnext line"')
+    assert token[20:] not in redacted
+    assert redacted.endswith(' line"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: ConfigMap\ndata:\n  color: blue-And-Green-12345\n---\nkind: Secret\nmetadata:\n  name: hub\n",
+        'kind: Secret\ndata:\n  color: {{ .Values.color }}\n  shade: ${SHADE}\n  none: ""\n',
+        '{"items": [{"kind": "ConfigMap", "data": {"color": "blue12345"}}, {"kind": "Secret"}]}',
+        "kind: SecretProviderClass\ndata:\n  color: blue-And-Green-12345\n",
+        "        - name: VLLM_LOGGING_LEVEL\n          value: DEBUG\n        - name: HF_TOKEN\n",
+    ],
+)
+def test_what_is_like_a_kubernetes_secret_is_not_redacted(text: str) -> None:
+    """Values of other objects, templates, and references."""
+    assert Redactor().text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"HF_TOKEN1={SECRET}", f"password0={SECRET}", f"export S3_SECRET_KEY2={SECRET}",
+        f"    - value: {SECRET}\n      name: HF_TOKEN\n", f'{{"value": "{SECRET}", "name": "HF_TOKEN"}}',
+        f"PuTTY-User-Key-File-3: x\nPrivate-Lines: 1\n{ENCODED}\nPrivate-MAC: 0a1b2c3d4e5f60718293a4b5c6d7e8f9\n",
+    ],
+)  # fmt: skip
+def test_numbered_names_and_reversed_fields_are_secret(text: str) -> None:
+    """A number at the end of a name, a value before its name, and PuTTY's files."""
+    redacted = Redactor().text(text)
+    assert not any(value in redacted for value in (SECRET, ENCODED, "0a1b2c3d4e5f60718293a4b5c6d7e8f9"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "num_tokens2=4096 max_token1: 12", "password: (not set)", "authorization: required",
+        "GPU-8f7f2c4e-1111-2222-3333-444455556666",
+        "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", "vllm 0.32.0+cu130 torch==2.9.1", "api_key: str | None = None",
+        "/var/run/secrets/kubernetes.io/serviceaccount/token", "the token is invalid", "The API key is missing.",
+        "password is required", "eos_token1: </s>", "the next token is 151645", "tokens per second: 1234.5",
+    ],
+)  # fmt: skip
+def test_harmless_text_is_unchanged(text: str) -> None:
+    """Types, paths, names of models, GPUs, versions and sentences about secrets."""
+    assert Redactor().text(text) == text
