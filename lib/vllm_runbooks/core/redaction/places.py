@@ -111,7 +111,7 @@ _SENSITIVE = (
     r"|(?<![A-Za-z0-9])_auth"
     rf"|(?<![A-Za-z])(?:{_ISSUED_FOR})[_-]?token|(?<=[_-])(?:{_ISSUED_FOR})[_-]?token"
     rf"|(?:{_ISSUED_FOR})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
-    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_?V?\d{{1,2}})?)"
+    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?:_?v?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
 _NAME = LazyPattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
