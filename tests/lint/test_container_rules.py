@@ -295,6 +295,12 @@ def test_each_gpu_of_a_container_counts(name: str, text: str) -> None:
         ("--gpus-per-node 4", "apptainer exec x.sif vllm serve", True),
         ("--gres=gpu:8", "vllm serve", False),
         ("--gres=gpu:4\n#SBATCH --nodes=2", "srun vllm serve", False),
+        ("--gres=gpu:4 --nodes=2", "srun vllm serve", False),
+        ("--gres=gpu:4 # --nodes=2", "vllm serve", True),
+        ("-N2 --gres=gpu:4", "srun vllm serve", False),
+        ("--gres=gpu:4 --ntasks=2 --ntasks-per-node=1", "srun vllm serve", False),
+        ("--gres=gpu:4,nvme:8 --ntasks=1", "vllm serve", True),
+        ("--gres=gpu:a100:4,gpu:v100:4", "vllm serve", False),
         ("--gres=lscratch:4", "vllm serve", False),
         ("--gres=gpu:4", "srun --gpus 8 vllm serve", False),
         ("--gres=gpu:4", "docker run --gpus all vllm/vllm-openai:v0.24.0 --model", False),
@@ -306,4 +312,4 @@ def test_the_gpus_of_a_slurm_job(job: str, command: str, is_error: bool) -> None
     issues = checking.lint_text(text, name="job.sh").issues
     messages = [issue.message for issue in issues if issue.rule == "meaning.more-gpus-than-given"]
 
-    assert [job.partition("\n")[0] in message for message in messages] == [True] * is_error
+    assert [job.split(maxsplit=1)[0] in message for message in messages] == [True] * is_error

@@ -58,6 +58,8 @@ _NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-br
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
 _WINDOWS = {".bat": "^", ".cmd": "^", ".ps1": "`"}
 """Suffixes of scripts for Windows' shells, with the sign that continues a line."""
+_HERE_STRING = re.compile(r"@[\"'][ \t]*\r?$", re.MULTILINE)
+"""Beginning of a text of PowerShell's, which may be a script of another shell."""
 _BACKSLASH = re.compile(r"(?<=[ \t])\\(?=[ \t]{0,8}\r?\n)")
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
@@ -113,7 +115,7 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
     is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
     kind = kind or formats.kind_of(start, name)
     page = read_kind(text, kind, is_page=is_page and kind == "shell")
-    sign = _WINDOWS.get(name[-4:].lower())
+    sign = None if _HERE_STRING.search(text) else _WINDOWS.get(name[-4:].lower())
     return replace(page, troubles=(*page.troubles, *_foreign_continuations(page, sign))) if sign else page
 
 
