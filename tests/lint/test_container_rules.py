@@ -113,6 +113,7 @@ def test_a_container_without_gpus(image: str, options: str, rules: list[str]) ->
         ("    gpus: all\n    healthcheck: {test: 'curl localhost:9000/health'}", ["probe-port"]),
         ("    gpus: all\n    environment: [PROXY=9000]\n    healthcheck: {test: 'curl localhost:9000/health'}", []),
         ("    gpus: all\n    healthcheck: {test: 'curl localhost:8000/health', retries: 1}", []),
+        ("    gpus: all\n    labels: {autoheal: 'true'}\n    healthcheck: {test: [NONE], retries: 1}", []),
         (
             "    gpus: all\n    labels: {autoheal: 'true'}\n    healthcheck: {test: 'curl localhost:8000', retries: 1}",
             ["probe-too-short"],

@@ -407,7 +407,7 @@ class _Manifest:
         is_awaited = is_awaited or any("autoheal" in text for text in pods.text_of(values.get("labels")))
         count, interval = pods.number(retries, 3), _seconds(check.get("interval"), 30)
         grace, place = _seconds(check.get("start_period"), 0), retries or test or check
-        is_known = is_awaited and not isinstance(test, yaml_places.Mapping) and test is not None
+        is_known = is_awaited and isinstance(test, (Scalar, yaml_places.Sequence)) and "NONE" not in pods.text_of(test)
         allowed = (
             int(grace + count * interval)
             if is_known and count is not None and interval is not None and grace is not None
