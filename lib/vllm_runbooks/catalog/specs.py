@@ -27,7 +27,9 @@ _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
 `tcgen05.mma`; vLLM has the same limits for the first two (vllm 0.33.0 platforms/cuda.py:258 and
 :588)."""
 _COUNT_FIRST = re.compile(r"(?P<count>\d{1,9})\s*[x\u00d7*](?!tx)\s*(?P<name>\S.*)", re.ASCII | re.IGNORECASE)
-_COUNT_LAST = re.compile(r"(?P<name>.{0,80}\S)(?<!t)\s*[x\u00d7*:]\s*(?P<count>\d{1,9})", re.ASCII | re.IGNORECASE)
+_COUNT_LAST = re.compile(
+    r"(?P<name>.{0,80}\S)(?<!t)(?<!\bma)\s*[x\u00d7*:]\s*(?P<count>\d{1,9})", re.ASCII | re.IGNORECASE
+)
 _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,3})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
