@@ -250,6 +250,20 @@ def test_a_name_of_other_releases_is_reported_if_the_release_is_known() -> None:
     assert messages("house/vllm-openai:v0.17.1") == messages("vllm/vllm-openai:v0.17.0") == []
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('"method": "eagel3", "model": "d"', "does not accept eagel3 in vLLM 0.24.0. Did you mean eagle3?"),
+        ('"metod": "ngram"', "has no key metod in vLLM 0.24.0. Did you mean method?"),
+    ],
+)
+def test_a_typing_error_in_speculative_decoding(config: str, message: str) -> None:
+    """The message has the intended name instead of all names."""
+    text = f"vllm serve m --host ::1 --speculative-config '{{{config}, \"num_speculative_tokens\": 2}}'\n"
+    (issue,) = checking.lint_text(text, name="run.sh", vllm="0.24.0").issues
+    assert message in issue.message
+
+
 def test_an_image_of_another_vendor_has_its_own_methods() -> None:
     """Its names are not reported unless they are typing errors."""
     text = "docker run --device /dev/x --ipc=host house/vllm:1 vllm serve m --host 127.0.0.1 --quantization {}\n"

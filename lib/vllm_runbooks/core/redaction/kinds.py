@@ -34,10 +34,6 @@ def _is_random(value: str) -> bool:
     return _is_mixed(value) and len(value) >= 12 and turns(value) >= 4
 
 
-def _is_any(value: str) -> bool:
-    return bool(value)
-
-
 class Kind(NamedTuple):
     """Where a secret is, as the group `value` of a pattern."""
 
@@ -48,7 +44,7 @@ class Kind(NamedTuple):
     """Text with the secret Zk9-Qw4x8Rt2Lm6Vb1."""
     harmless: str
     """Text that is like it, without a secret."""
-    is_one: Callable[[str], bool] = _is_any
+    is_one: Callable[[str], bool] = bool
     kind: str = "password"
 
 
@@ -288,10 +284,8 @@ def _manifest(text: str, kind: re.Match[str]) -> Iterator[tuple[int, int]]:
             entry_column = indent
             entries = filter(None, [_ENTRY.match(line.rstrip())])
         for entry in entries:
-            yield from ((start + entry.start(group), start + entry.end(group)) for group in _FORMS if entry[group])
-
-
-_FORMS = ("quoted", "single", "plain")
+            if entry.lastgroup is not None and entry[entry.lastgroup]:
+                yield start + entry.start(entry.lastgroup), start + entry.end(entry.lastgroup)
 
 
 def _mapping(text: str, at: int, column: int) -> tuple[int, int]:

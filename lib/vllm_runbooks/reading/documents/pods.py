@@ -147,7 +147,7 @@ class PodContainer:
         if not isinstance(resources, yaml_places.Mapping) or resources.get("claims") is not None:
             return True
         for part in map(resources.get, ("limits", "requests")):
-            if yaml_places.scalars(part) and isinstance(part, Scalar):
+            if isinstance(part, Scalar) and yaml_places.scalars(part):
                 return True
             names = [key.value for key, _ in part.items()] if isinstance(part, yaml_places.Mapping) else []
             if any("/" in name or not name.isascii() for name in names):
@@ -207,12 +207,10 @@ class Pod:
     @property
     def has_gpus(self) -> bool:
         """Whether something other than a container's resources may give it GPUs."""
-        marks = [text for key in ("annotations", "labels") for text in self._metadata(key)]
+        metadata = yaml_places.at(self.template, "metadata")
+        marks = [text for key in ("annotations", "labels") for text in text_of(yaml_places.at(metadata, key))]
         gives = ("runtimeClassName", "resourceClaims", "resources", "schedulerName")
         return any(self.node.get(key) is not None for key in gives) or any("gpu" in text.lower() for text in marks)
-
-    def _metadata(self, key: str) -> list[str]:
-        return text_of(yaml_places.at(self.template, "metadata", key))
 
     @property
     def has_known_ports(self) -> bool:
