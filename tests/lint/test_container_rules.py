@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from vllm_runbooks.lint import checking
@@ -328,3 +330,10 @@ def test_the_gpus_of_a_slurm_job(job: str, command: str, is_error: bool) -> None
     messages = [issue.message for issue in issues if issue.rule == "meaning.more-gpus-than-given"]
 
     assert [job.split(maxsplit=1)[0] in message for message in messages] == [True] * is_error
+
+
+def test_many_options_of_a_container_are_read_in_linear_time() -> None:
+    """Each is looked at once."""
+    begin = time.process_time()
+    checking.lint_text(f"docker run {'-v /a:/b ' * 2000} vllm/vllm-openai:v0.24.0 m\n", name="run.sh")
+    assert time.process_time() - begin < 2

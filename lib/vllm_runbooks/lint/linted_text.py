@@ -537,6 +537,10 @@ class LintedText:
         """Whether the launch uses the network of its host."""
         if launch.kind == "compose" and launch.container is not None:
             return launch.container.network == "host"
+        return self._names_host_network
+
+    @cached_property
+    def _names_host_network(self) -> bool:
         return _HOST_NETWORK.search(self.text) is not None
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:

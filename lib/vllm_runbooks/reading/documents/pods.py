@@ -59,8 +59,7 @@ def _word(node: Node | None, *path: str) -> str:
 
 def _words(node: Node | None) -> Mapping[str, str]:
     """The pairs of a mapping whose value is a scalar."""
-    pairs = node.items() if isinstance(node, yaml_places.Mapping) else []
-    return {key.value: value.value for key, value in pairs if isinstance(value, Scalar)}
+    return {key.value: value.value for key, value in yaml_places.pairs(node) if isinstance(value, Scalar)}
 
 
 def _is_port(node: Node | None) -> bool:
@@ -149,8 +148,7 @@ class PodContainer:
         for part in map(resources.get, ("limits", "requests")):
             if isinstance(part, Scalar) and yaml_places.scalars(part):
                 return True
-            names = [key.value for key, _ in part.items()] if isinstance(part, yaml_places.Mapping) else []
-            if any("/" in name or not name.isascii() for name in names):
+            if any("/" in key.value or not key.value.isascii() for key, _ in yaml_places.pairs(part)):
                 return True
         return False
 
@@ -311,7 +309,7 @@ def gpu_limit(resources: Node | None) -> Scalar | None:
     """The number of GPUs that a container's resources limit or request; None if they have none."""
     for part in ("limits", "requests"):
         named = yaml_places.at(resources, part)
-        for key, value in named.items() if isinstance(named, yaml_places.Mapping) else []:
+        for key, value in yaml_places.pairs(named):
             if key.value.endswith("/gpu") and isinstance(value, Scalar):
                 return value
     return None

@@ -506,13 +506,14 @@ class _Command:
 
     def _put_before(self, first: int, before: tuple[Word, ...]) -> None:
         """Add the words of a container's command to the launches in it, from an index on."""
+        places = {(word.start, word.end) for word in before}
         self.reading.change_starts(
             first,
             lambda start: replace(
                 start,
                 start=min(self.words[0].start, start.start),
                 end=max(self.words[-1].end, start.end),
-                prefix=(*before, *(word for word in start.prefix if word not in before)),
+                prefix=(*before, *(word for word in start.prefix if (word.start, word.end) not in places)),
                 invocation=self.around.invocation,
             ),
         )
