@@ -19,7 +19,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import Authored, record
 
 MAX_GPUS = 4096
-"""Maximum number of GPUs: more are a typing error, or an attempt to use up memory."""
+"""Maximum number of GPUs: more are a typo, or an attempt to use up memory."""
 _BRANDS = ("nvidia", "geforce", "tesla", "rtx")
 """Brand words before a GPU's name that may be omitted."""
 _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
@@ -105,7 +105,7 @@ class Gpu(Authored):
 
     @cached_property
     def version(self) -> Capability | None:
-        """Compute capability of an NVIDIA GPU: rules for CUDA do not hold for others."""
+        """Compute capability of an NVIDIA GPU; None for other vendors, to which rules for CUDA do not apply."""
         if self.vendor != "nvidia":
             return None
         major, _, minor = (self.capability or "").partition(".")

@@ -149,7 +149,7 @@ _DEFINES_SERVICE = frozenset({
     "model", "model_tag", "pipeline_parallel_size", "port", "revision", "root_path", "runner", "served_model_name",
     "ssl_certfile", "ssl_keyfile", "task", "tensor_parallel_size", "tokenizer", "tokenizer_revision",
 })  # fmt: skip
-"""Options without which another model is served, elsewhere, to others or on other GPUs: not to be removed."""
+"""Options that define what is served, where and to whom; fixes must not remove them."""
 _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
 """Least similarity of a value or an option's name to the one that was probably intended."""
 

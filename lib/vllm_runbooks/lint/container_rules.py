@@ -161,7 +161,7 @@ _MEMORY_REMEDIES = {
 
 
 def _remedy(item: ContainerLaunch, remedies: Mapping[str, str]) -> str:
-    """How the form of a container gives it GPUs or memory."""
+    """Remedy in the container's form: compose, Podman, a systemd unit or Docker."""
     is_unit = item.launch.container is not None and not item.launch.container.size
     form = "podman" if "podman" in item.programs else "unit" if is_unit else ""
     form = item.launch.kind if item.launch.kind == "compose" else form

@@ -68,7 +68,7 @@ class Knowledge:
     specs: Specs
     lang: str | None = None
     cached_config: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None] | None = None
-    """Reads the config.json of a launch's model that the catalog does not have; None for none."""
+    """Reads the config.json of a launch's model if the catalog does not have it."""
 
     def model(self, name: str, options: Mapping[str, Any]) -> Model | None:
         """Facts of a model of the catalog, or of this host's cache of the Hub; None if unknown."""

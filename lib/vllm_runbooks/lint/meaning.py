@@ -39,12 +39,12 @@ _TRUE = ("1", "true", "yes", "on")
 _OVERRIDES = ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl")
 """Options that override the model's own configuration."""
 _MAX_SIZE = 1 << 20
-"""More ranks, hosts or prompt items are a typing error, left to the parser."""
+"""More ranks, hosts or prompt items are a typo, left to the parser."""
 _MAX_PORT = 1 << 16
 _MAX_TOKENS = 1 << 40
 _STEP_OF_LENGTHS = 1024
 _NEARLY = 8
-"""A length this close to a multiple of 1024 is a typing error, or counts from zero."""
+"""A length this close to a multiple of 1024 is a typo, or counts from zero."""
 
 
 @dataclass(frozen=True)
@@ -541,7 +541,7 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def alternatives(option: str, name: str, names: Iterable[str]) -> dict[str, str]:
-    """Releases that have an unknown name, else the name that it is a typing error of; empty if there is none."""
+    """Releases that have an unknown name, or the name of which it is a typo; empty if there is none."""
     if releases := releases_with(option, name):
         return {"releases": releases}
     nearest = misspelt(name, names)

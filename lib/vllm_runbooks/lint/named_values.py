@@ -138,7 +138,7 @@ def _is_ours(launch: WrittenLaunch) -> bool:
 
 
 def _hints(option: Option | None) -> tuple[Collection[str], Collection[str]]:
-    """Names in an option's metavar, and those of all releases, which a plugin may still have."""
+    """Names in an option's metavar, and in those of all releases, because a plugin may still provide them."""
     if option is None or option.choices or not option.hints:
         return (), ()
     return frozenset(map(str, option.hints)), _past(option.dest)

@@ -1,4 +1,4 @@
-"""Kinds of secrets that no name or form tells: arguments of programs, sentences, markup, vendors' files.
+"""Secrets that only their context identifies: arguments of programs, sentences, markup, vendors' files.
 
 Each kind has an example and a look-alike that is not a secret; the tests read both. Kinds that gitleaks, detect-secrets
 and the manuals of the programs list.
@@ -38,7 +38,7 @@ class Kind(NamedTuple):
     """Where a secret is, as the group `value` of a pattern."""
 
     triggers: tuple[str, ...]
-    """Lower-case words; every text with such a secret has one."""
+    """Lower-case words, one of which is in every text with such a secret."""
     pattern: LazyPattern
     example: str
     """Text with the secret Zk9-Qw4x8Rt2Lm6Vb1."""
@@ -207,7 +207,7 @@ _SIGN = LazyPattern(
     rf"|kind{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}Secret{_QUOTE})",
     re.ASCII,
 )
-"""What tells the objects of JSON apart, also in a text within a text."""
+"""Braces and relevant keys of JSON, which may be escaped in another text."""
 _PAIR = LazyPattern(
     rf"[\s,]{{0,200}}(?:\\{{1,4}}n)?\s{{0,40}}{_QUOTE}[^\"'\\\n]{{1,253}}{_QUOTE}\s{{0,8}}:\s{{0,8}}"
     rf"(?:null|(?P<mark>{_QUOTE})(?P<value>[^\n]{{0,200000}}?)(?<!\\)(?P=mark))",

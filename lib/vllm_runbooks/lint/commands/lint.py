@@ -408,7 +408,7 @@ def _write_fixed(
     folder: Path,
     settings: Mapping[str, LintSettings],
 ) -> None:
-    """Write the files that fixes change to a folder, as they lie in theirs; a line for each."""
+    """Write the files that fixes change to a folder with the same subfolders, and print a line for each."""
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues

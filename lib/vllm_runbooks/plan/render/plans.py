@@ -277,7 +277,7 @@ def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
     if not plans:
         return visible("".join(illegal_html(record)))
     plan = first or plans[0]
-    # A layout that fits with a shorter context is no failure.
+    # A layout that fits with a shorter context is not a failure.
     others = [p for p in plans if p.fits is False and not plan_words.shorter_context(p)]
     fitting = sorted((p for p in plans if p not in others), key=lambda p: p is not plan)
     parts = [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]

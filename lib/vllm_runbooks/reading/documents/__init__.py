@@ -59,7 +59,7 @@ _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\
 _WINDOWS = {".bat": "^", ".cmd": "^", ".ps1": "`"}
 """Suffixes of scripts for Windows' shells, with the sign that continues a line."""
 _HERE_STRING = re.compile(r"@[\"'][ \t]*\r?$", re.MULTILINE)
-"""Beginning of a text of PowerShell's, which may be a script of another shell."""
+"""Start of a PowerShell here-string, which may contain a script for another shell."""
 _BACKSLASH = re.compile(r"(?<=[ \t])\\(?=[ \t]{0,8}\r?\n)")
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
@@ -120,7 +120,7 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
 
 
 def _foreign_continuations(page: LaunchFile, sign: str) -> Iterator[Trouble]:
-    """Backslashes that continue a launch's lines where another sign does."""
+    """Find backslashes at line ends of launches in scripts whose shell continues lines with another sign."""
     for start in page.starts:
         for match in _BACKSLASH.finditer(page.text, start.start, start.end):
             place = match.start()

@@ -83,7 +83,7 @@ _LATER = re.compile(
 
 
 def published(value: str | None, start: int, end: int) -> PublishedPort:
-    """A port mapping as docker writes it."""
+    """Parse a port mapping in Docker's form."""
     match = _MAPPING.fullmatch(_LATER.sub("?", value or ""))
     if match is None:
         return PublishedPort("", None, None, True, start, end)
@@ -206,7 +206,7 @@ def _take(options: ContainerOptions, name: str, argument: Word | None, word: Wor
 
 
 def _setting(argument: Word, word: Word) -> Iterator[Setting]:
-    """The variable of an option `--env`; a name alone hands on the shell's own value."""
+    """Variable of an option `--env`; a name without a value passes the shell's variable."""
     value = argument.value
     setting = setting_of(argument, "option")
     if setting is not None:

@@ -375,7 +375,7 @@ class _Manifest:
     def _options(
         self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping, *, is_service: bool
     ) -> ContainerOptions:
-        """A service as the options of a container; for another program's task its ports alone are certain."""
+        """Convert a service to container options; of other programs' tasks, only the ports are certain."""
         names = {f"--{key.replace('_', '-')}" for key in values}
         devices = yaml_places.at(values.get("deploy"), "resources", "reservations")
         if any(yaml_places.at(devices, key) is not None for key in ("devices", "generic_resources")):
@@ -397,7 +397,7 @@ class _Manifest:
         )
 
     def _health(self, name: str, values: Mapping[str, Node], check: yaml_places.Mapping) -> pods.Probe:
-        """The health check of a service, with its time if something acts on it."""
+        """Parse the health check of a service; its time is known only if another service or autoheal uses it."""
         test, retries = check.get("test"), check.get("retries")
         is_awaited = name in self._awaited or any("autoheal" in text for text in pods.text_of(values.get("labels")))
         count, interval = pods.number(retries, 3), _seconds(check.get("interval"), 30)

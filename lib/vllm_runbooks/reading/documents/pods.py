@@ -36,7 +36,7 @@ SEVERAL_HOSTS = re.compile(
 
 
 def number(node: Node | None, default: int | None = None) -> int | None:
-    """A small number; None for anything else, `default` for nothing."""
+    """Number with at most six digits; None for any other text, `default` without a node."""
     text = node.value if isinstance(node, Scalar) else ""
     return default if node is None else int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else None
 
@@ -77,7 +77,7 @@ class Probe(NamedTuple):
     allowed_seconds: int | None
     """Seconds after which the container is restarted if it does not answer."""
     start: int
-    """Offsets of what sets these seconds."""
+    """Offsets of the setting that determines `allowed_seconds`."""
     end: int
 
 
@@ -105,7 +105,7 @@ def _probe(key: Scalar, node: yaml_places.Mapping) -> Probe:
 
 @dataclass(frozen=True)
 class PodContainer:
-    """A container of a pod as written."""
+    """Container of a pod."""
 
     node: yaml_places.Mapping
     pod: Pod
@@ -180,7 +180,7 @@ class Pod:
     template: yaml_places.Mapping
     """The mapping with its metadata."""
     is_complete: bool
-    """Whether nothing is merged into it before it runs."""
+    """Whether the manifest is complete, not a patch or a template."""
 
     def items(self, key: str) -> list[Node]:
         return yaml_places.items(self.node.get(key))
@@ -204,7 +204,7 @@ class Pod:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether something other than a container's resources may give it GPUs."""
+        """Whether the pod may get GPUs other than by its containers' resources."""
         metadata = yaml_places.at(self.template, "metadata")
         marks = [text for key in ("annotations", "labels") for text in text_of(yaml_places.at(metadata, key))]
         gives = ("runtimeClassName", "resourceClaims", "resources", "schedulerName")
@@ -215,7 +215,7 @@ class Pod:
         return all(container.has_known_ports for container in self.containers) and not self.has_init
 
     def resolved(self, port: Scalar) -> tuple[Scalar, int | None]:
-        """As for a container, for the ports of all."""
+        """Resolve a port against the ports of all containers."""
         found = [container.resolved(port) for container in self.containers]
         return next((pair for pair in found if pair[1] is not None), (port, number(port)))
 
@@ -238,7 +238,7 @@ def containers_of(root: Node, *, is_template: bool) -> dict[int, PodContainer]:
 
 
 class PodService(NamedTuple):
-    """A Service with a selector and an address of its own."""
+    """A Service with a selector and a cluster IP."""
 
     selector: Mapping[str, str]
     ports: Sequence[Scalar]

@@ -147,10 +147,10 @@ class LaunchContext:
     """Settings of this document that the launch sees."""
     image: Word | None = None
     group: Gpus | None = None
-    """GPUs of all pods that serve together, if the launch is in one of several, or of its Slurm job on one host."""
+    """GPUs of all pods of the launch's group, or of its Slurm job on one host."""
     container: ContainerOptions | None = None
     pod: PodContainer | None = None
-    """Container of a pod that it runs in."""
+    """Container of the pod that runs the launch."""
     language: str = "shell"
     """Syntax of the words: "shell", "compose" (a text that Compose splits), "yaml", "json" or
     "python" (lists), "systemd", "glued", "argv"."""
@@ -250,7 +250,7 @@ class Around(LaunchContext):
     gpus: Gpus | None = None
     """GPUs of the container."""
     job: Gpus | None = None
-    """GPUs of the Slurm job around it."""
+    """GPUs of the Slurm job that runs the launch."""
     is_page: bool = False
     """In a page `<model>` is a placeholder and `...` an omission, whatever a shell would make of them."""
     depth: int = 0

@@ -21,7 +21,7 @@ an exception's message, affects at most the next four lines."""
 _BLOCK = 1 << 20
 """Characters that are searched together."""
 _REPEATED, _FIRST_REPEATED = 5000, 4200
-"""Equal lines without a meaning from which on most are skipped, and how many are read (above a message's length)."""
+"""Shortest run of equal lines that is skipped, and how many of its lines are read (more than any message has)."""
 _OPEN = ".*"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
 _PREFIX = (
@@ -72,7 +72,7 @@ class RoutineLines:
             bodies.append(f"({re.sub(r'[?]P<[a-z_]+>', '', source.removesuffix(_OPEN))}{rest})")
             group += 1 + len(named)
         self._repeated = group
-        # A short run matches too: otherwise each line of a run that is too short would be compared with the rest.
+        # Match short runs too: otherwise every line of a run that is too short would be compared with all others.
         repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{7,}}"
         self._finditer = re.compile(
             f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n|{repeated}", re.ASCII | re.MULTILINE
