@@ -20,7 +20,7 @@ from typing import Any
 from vllm_runbooks.core import python_trees
 from vllm_runbooks.core.excerpt import Excerpt, Replacement, applied
 from vllm_runbooks.core.json_errors import same_words
-from vllm_runbooks.reading.arguments.as_typed import option_words
+from vllm_runbooks.reading.arguments.as_typed import option_of, option_words
 from vllm_runbooks.reading.documents import (
     cell_edits,
     container_files,
@@ -167,22 +167,16 @@ def from_argv(words: Sequence[str]) -> LaunchFile:
     return _page("argv", text, reading)
 
 
-def from_arguments(
-    arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
-) -> WrittenLaunch:
-    """Build a launch from the arguments that a log prints, by argparse destination.
-
-    `spelling` returns an option's name for a destination.
-    """
-    spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
+def from_arguments(arguments: Mapping[str, Any]) -> WrittenLaunch:
+    """Build a launch from the arguments that a log prints, by argparse destination."""
     values: list[str] = []
     for dest, value in arguments.items():
-        if dest in {"model_tag", "model"} and entry == "serve" and isinstance(value, str):
+        if dest in {"model_tag", "model"} and isinstance(value, str):
             if not values or values[0].startswith("-"):
                 values.insert(0, value)
         else:
-            values += option_words(spell(dest), value)
-    return WrittenLaunch(entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
+            values += option_words(option_of(dest), value)
+    return WrittenLaunch("serve", tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
 
 
 def _too_much(at: int, what: str) -> Trouble:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
@@ -376,7 +377,7 @@ class _Manifest:
         self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping, *, is_service: bool
     ) -> ContainerOptions:
         """Convert a service to container options; of other programs' tasks, only the ports are certain."""
-        names = {f"--{key.replace('_', '-')}" for key in values}
+        names = set(map(option_of, values))
         devices = yaml_places.at(values.get("deploy"), "resources", "reservations")
         if any(yaml_places.at(devices, key) is not None for key in ("devices", "generic_resources")):
             names.add("--gpus")
