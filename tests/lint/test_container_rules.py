@@ -72,6 +72,7 @@ def found(name: str, text: str, group: str = "container.") -> list[str]:
         ("", "--tensor-parallel-size 2", ["shared-memory"]),
         ("", "--pipeline-parallel-size 2", ["shared-memory"]),
         ("--ipc=private", "-tp 2", ["shared-memory"]),
+        ("--ipc=shareable", "-tp 2", ["shared-memory"]),
         ("--ipc=host", "-tp 2", []),
         ("--shm-size 1g", "-tp 2", []),
         ("-v /dev/shm:/dev/shm", "-tp 2", []),

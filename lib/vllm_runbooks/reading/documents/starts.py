@@ -126,8 +126,8 @@ class ContainerOptions:
     def shares_memory(self) -> bool | None:
         """Whether it has more shared memory than by default; None if unknown."""
         is_mounted = any("/dev/shm" in mount for mount in self.mounts)  # noqa: S108 - compared, not opened
-        is_shared = is_mounted or self.ipc not in {"", "private"} or not self.names.isdisjoint(_GIVE_MEMORY)
-        return is_shared or (False if self.is_complete else None)
+        is_shared = self.ipc not in {"", "private", "shareable"} or not self.names.isdisjoint(_GIVE_MEMORY)
+        return is_mounted or is_shared or (False if self.is_complete else None)
 
     @property
     def is_local(self) -> bool:
