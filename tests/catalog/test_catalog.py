@@ -28,25 +28,22 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_the_data_folder_is_given_by_caller_environment_or_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_folder_is_given_by_environment_or_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each contains a folder catalog/."""
-    (tmp_path / "a" / "catalog").mkdir(parents=True)
     (tmp_path / "b" / "catalog").mkdir(parents=True)
     checkout = Path(__file__).resolve().parents[2]
 
     assert folders.data_dir() == checkout
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path / "b"))
     assert folders.data_dir() == tmp_path / "b"
-    assert folders.data_dir(tmp_path / "a") == tmp_path / "a"
     assert folders.runbooks_dir() == tmp_path / "b" / "runbooks"
 
 
-def test_an_invalid_data_folder_is_rejected(tmp_path: Path) -> None:
+def test_an_invalid_data_folder_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the expected input."""
+    monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
     with pytest.raises(InputError, match="no catalog folder; use the folder that contains"):
-        folders.data_dir(tmp_path)
+        folders.data_dir()
 
 
 def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

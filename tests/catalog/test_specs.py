@@ -105,6 +105,7 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
         ("4096xL4,L4", "1 to 4096"),
         ("L4:0", "1 to 4096"),
         ("7900 XTX", "7900 XTX: unknown GPU"),
+        ("Max 1550", "Max 1550: unknown GPU"),
         ("RTX PRO 5000", "RTX PRO 5000: unknown GPU; did you mean RTX PRO 6000"),
         ("", "an empty name"),
         ("L4,,T4", "an empty name"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -30,8 +31,18 @@ MANIFESTS = {
     "stringData": f"kind: Secret\nstringData:\n  color: {SECRET}\n  file.conf: |\n    first={SECRET}\n\n    {SECRET}\n",
     "in a list": f"items:\n- apiVersion: v1\n  kind: Secret\n  data:\n    color: {ENCODED}\n- kind: Pod\n",
     "of an item": f"items:\n  - data:\n      color: {ENCODED}\n    kind: Secret\n  - kind: Pod\n",
+    "with comments": f"kind: Secret # of the hub\nstringData: # as text\n  color: {SECRET} # blue\n",
+    "quoted": f'kind: Secret\nstringData:\n  color: "a \\" {SECRET}" # blue\n  "my shade": {SECRET}\n',
+    "on the next line": f"kind: Secret\nstringData:\n  color:\n    {SECRET}\n  shade: a\n    {SECRET}\n",
+    "below a comment": f"kind: Secret\nstringData:\n# blue\n{{{{- if .Values.on }}}}\n  color: {SECRET}\n",
+    "in a block": f"kind: Secret\nstringData:\n  file: |2-\n    # {SECRET}\n",
+    "in braces": f'kind: Secret\nstringData: {{color: {SECRET}, shade: "{SECRET}"}}\n',
     "JSON": json.dumps({"kind": "Secret", "metadata": {"labels": {"a": "blue"}}, "data": {"color": ENCODED}}),
     "JSON, sorted": json.dumps({"items": [{"data": {"color": ENCODED}, "kind": "Secret"}]}, indent=1),
+    "JSON with quotes and braces": json.dumps(
+        {"kind": "Secret", "stringData": {"a": f"it's {{{SECRET}", "b": f'"{SECRET}'}}
+    ),
+    "JSON in JSON": json.dumps({"a": json.dumps({"data": {"b": None, "color": ENCODED}, "kind": "Secret"}, indent=1)}),
 }
 
 
@@ -51,6 +62,29 @@ def test_all_values_of_a_kubernetes_secret_are_redacted(text: str) -> None:
     assert ("blue" in redacted) == ("blue" in text)
     assert "Secret" in redacted
     assert ("Pod" in redacted) == ("Pod" in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kubectl create secret generic s --from-literal='color=my own {}'", 'ipmitool -H host -P "my own {}" power on',
+        'kubectl create secret generic s --from-literal=color="my own {}"',
+        "kubectl create secret generic s --from-literal=color=-{}",
+    ],
+)  # fmt: skip
+def test_an_argument_in_quotes_is_redacted_to_its_end(text: str) -> None:
+    """With the blanks in it; a literal may begin with a dash."""
+    redacted = Redactor().text(text.format(SECRET))
+    assert SECRET not in redacted
+    assert "my own" not in redacted
+
+
+def test_many_objects_of_json_are_read_in_linear_time() -> None:
+    """Secrets and data that belong to other objects."""
+    text = '{"kind": "Secret",\n' + '"data": {"a": "b"}}\n' * 10_000
+    begin = time.process_time()
+    Redactor().text(text)
+    assert time.process_time() - begin < 2
 
 
 def test_a_wrapped_token_is_redacted_in_a_parameter() -> None:
@@ -79,7 +113,7 @@ def test_what_is_like_a_kubernetes_secret_is_not_redacted(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"HF_TOKEN1={SECRET}", f"password0={SECRET}", f"export S3_SECRET_KEY2={SECRET}",
+        f"HF_TOKEN1={SECRET}", f"password0={SECRET}", f"hf_token_v2: {SECRET}", f"export S3_SECRET_KEY2={SECRET}",
         f"    - value: {SECRET}\n      name: HF_TOKEN\n", f'{{"value": "{SECRET}", "name": "HF_TOKEN"}}',
         f"PuTTY-User-Key-File-3: x\nPrivate-Lines: 1\n{ENCODED}\nPrivate-MAC: 0a1b2c3d4e5f60718293a4b5c6d7e8f9\n",
     ],

@@ -437,6 +437,23 @@ def test_a_rejected_option_or_value_is_edited_without_a_release(
 
 
 @in_one_test(
+    ("message", "values"),
+    [
+        (
+            "Unknown mode foo. Must be one of 'alpha', 'beta' and nothing else. See https://docs.vllm.ai/x",
+            "alpha, beta",
+        ),
+        ("Unknown mode foo. Supported modes are: alpha, beta, or fp8_e4m3.", "alpha, beta, fp8_e4m3"),
+    ],
+)
+def test_the_values_that_a_message_allows(tmp_path_factory: pytest.TempPathFactory, message: str, values: str) -> None:
+    """Without the words of its sentences."""
+    frame = '  File "/opt/vllm/engine/arg_utils.py", line 1, in create_engine_config\n    check()\n'
+    base = answer(tmp_path_factory.mktemp("launch"), failed(f"ValueError: {message}", frames=frame))
+    assert base.remedies[0].title == f"Use a value that the message allows: {values}"
+
+
+@in_one_test(
     ("error", "arguments", "edits"),
     [
         (

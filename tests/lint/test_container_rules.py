@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from vllm_runbooks.lint import checking
@@ -70,6 +72,7 @@ def found(name: str, text: str, group: str = "container.") -> list[str]:
         ("", "--tensor-parallel-size 2", ["shared-memory"]),
         ("", "--pipeline-parallel-size 2", ["shared-memory"]),
         ("--ipc=private", "-tp 2", ["shared-memory"]),
+        ("--ipc=shareable", "-tp 2", ["shared-memory"]),
         ("--ipc=host", "-tp 2", []),
         ("--shm-size 1g", "-tp 2", []),
         ("-v /dev/shm:/dev/shm", "-tp 2", []),
@@ -113,6 +116,7 @@ def test_a_container_without_gpus(image: str, options: str, rules: list[str]) ->
         ("    gpus: all\n    healthcheck: {test: 'curl localhost:9000/health'}", ["probe-port"]),
         ("    gpus: all\n    environment: [PROXY=9000]\n    healthcheck: {test: 'curl localhost:9000/health'}", []),
         ("    gpus: all\n    healthcheck: {test: 'curl localhost:8000/health', retries: 1}", []),
+        ("    gpus: all\n    labels: {autoheal: 'true'}\n    healthcheck: {test: [NONE], retries: 1}", []),
         (
             "    gpus: all\n    labels: {autoheal: 'true'}\n    healthcheck: {test: 'curl localhost:8000', retries: 1}",
             ["probe-too-short"],
@@ -249,6 +253,20 @@ def test_a_name_of_other_releases_is_reported_if_the_release_is_known() -> None:
     assert messages("house/vllm-openai:v0.17.1") == messages("vllm/vllm-openai:v0.17.0") == []
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('"method": "eagel3", "model": "d"', "does not accept eagel3 in vLLM 0.24.0. Did you mean eagle3?"),
+        ('"metod": "ngram"', "has no key metod in vLLM 0.24.0. Did you mean method?"),
+    ],
+)
+def test_a_typing_error_in_speculative_decoding(config: str, message: str) -> None:
+    """The message has the intended name instead of all names."""
+    text = f"vllm serve m --host ::1 --speculative-config '{{{config}, \"num_speculative_tokens\": 2}}'\n"
+    (issue,) = checking.lint_text(text, name="run.sh", vllm="0.24.0").issues
+    assert message in issue.message
+
+
 def test_an_image_of_another_vendor_has_its_own_methods() -> None:
     """Its names are not reported unless they are typing errors."""
     text = "docker run --device /dev/x --ipc=host house/vllm:1 vllm serve m --host 127.0.0.1 --quantization {}\n"
@@ -295,6 +313,12 @@ def test_each_gpu_of_a_container_counts(name: str, text: str) -> None:
         ("--gpus-per-node 4", "apptainer exec x.sif vllm serve", True),
         ("--gres=gpu:8", "vllm serve", False),
         ("--gres=gpu:4\n#SBATCH --nodes=2", "srun vllm serve", False),
+        ("--gres=gpu:4 --nodes=2", "srun vllm serve", False),
+        ("--gres=gpu:4 # --nodes=2", "vllm serve", True),
+        ("-N2 --gres=gpu:4", "srun vllm serve", False),
+        ("--gres=gpu:4 --ntasks=2 --ntasks-per-node=1", "srun vllm serve", False),
+        ("--gres=gpu:4,nvme:8 --ntasks=1", "vllm serve", True),
+        ("--gres=gpu:a100:4,gpu:v100:4", "vllm serve", False),
         ("--gres=lscratch:4", "vllm serve", False),
         ("--gres=gpu:4", "srun --gpus 8 vllm serve", False),
         ("--gres=gpu:4", "docker run --gpus all vllm/vllm-openai:v0.24.0 --model", False),
@@ -306,4 +330,11 @@ def test_the_gpus_of_a_slurm_job(job: str, command: str, is_error: bool) -> None
     issues = checking.lint_text(text, name="job.sh").issues
     messages = [issue.message for issue in issues if issue.rule == "meaning.more-gpus-than-given"]
 
-    assert [job.partition("\n")[0] in message for message in messages] == [True] * is_error
+    assert [job.split(maxsplit=1)[0] in message for message in messages] == [True] * is_error
+
+
+def test_many_options_of_a_container_are_read_in_linear_time() -> None:
+    """Each is looked at once."""
+    begin = time.process_time()
+    checking.lint_text(f"docker run {'-v /a:/b ' * 2000} vllm/vllm-openai:v0.24.0 m\n", name="run.sh")
+    assert time.process_time() - begin < 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -1160,6 +1161,28 @@ def test_fix_writes_the_changed_files_of_a_folder(tmp_path: Path, capsys: pytest
     capsys.readouterr()
     assert cli.run([*given, "-o", str(deploy)]) == 0
     assert capsys.readouterr().err.endswith("0 of 2 files changed\n")
+
+
+@pytest.mark.parametrize("files", [["deploy"], ["deploy/bad.sh", "good.sh"]])
+def test_fix_creates_the_folder(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a folder with one script, and of several files."""
+    monkeypatch.chdir(tmp_path)
+    Path("deploy").mkdir()
+    Path("deploy", "bad.sh").write_text("vllm serve m --host ::1 --swap-space 4\n")
+    Path("good.sh").write_text("vllm serve m --host ::1\n")
+    cli.run(["lint", *files, "--fix", "--vllm", "0.19.0", "-o", "fixed"])
+    (fixed,) = Path("fixed").rglob("*.sh")
+    assert fixed.read_text() == "vllm serve m --host ::1\n"
+
+
+@pytest.mark.parametrize("words", [("-",), ("--", "vllm", "serve", "m", "--swap-space", "4")])
+def test_fix_writes_only_files_to_a_folder(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of standard input and a command have no file name."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"vllm serve m --swap-space 4\n")))
+    assert cli.run(["lint", "--fix", "-o", str(tmp_path), *words]) == 2
+    assert capsys.readouterr().err.endswith("is not a script or manifest; use -o FILE\n")
 
 
 def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

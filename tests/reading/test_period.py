@@ -62,6 +62,11 @@ def test_a_launch_after_the_period_is_left_out() -> None:
     assert len(read(LOG + second, until="11-20 23:00")) == 1
 
 
+def test_a_period_before_the_log_has_no_launch() -> None:
+    """Although statistics are read in bulk."""
+    assert read(LOG[LOG.index("(APIServer pid=6396) INFO 11-20 20:00") :], until="11-19 09:00") == []
+
+
 def test_a_period_over_new_year_is_read() -> None:
     """Prefixes have no year: January follows December."""
     log = STARTUP.replace("11-20", "12-31") + STATISTICS.replace("11-20", "01-01").format("00:30", 7) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +109,12 @@ def test_equal_lines_are_read_as_line_by_line(line: str, monkeypatch: pytest.Mon
     in_bulk = read(text, len(text))
     monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
     assert in_bulk == read(text, len(text))
+
+
+def test_runs_of_equal_lines_that_are_too_short_are_read_in_linear_time() -> None:
+    """One line less than a run that is skipped."""
+    skimmed = routine.RoutineLines((), (), lambda _: ())
+    text = (("x" * 90 + "\n") * (routine._REPEATED - 1) + "other\n") * 4
+    begin = time.process_time()
+    assert "".join(skimmed.skim([text])) == text
+    assert time.process_time() - begin < 1

@@ -625,6 +625,15 @@ def test_a_container_has_its_own_environment_and_port() -> None:
     assert "host-hunter2" in bare.known
 
 
+def test_a_published_address_that_is_unknown_is_this_host(tmp_path: Path) -> None:
+    """That of a variable; of a range of ports Docker chooses one."""
+    script = tmp_path / "run.sh"
+    script.write_text("docker run -p ${ADDRESS}:9000:8000 vllm/vllm-openai:v0.11.0 --model m\n")
+    words = ["docker", "run", "-p", "9000-9009:8000", "vllm/vllm-openai:v0.11.0", "--model", "m"]
+    assert serve.subject([str(script)]).target.place == "http://127.0.0.1:9000"
+    assert serve.subject(words).target.place == "http://127.0.0.1:8000"
+
+
 class Card:
     """A GPU with memory used by others, under the host's process numbers."""
 

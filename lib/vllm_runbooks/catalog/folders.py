@@ -15,10 +15,9 @@ CATALOGS = "VLLM_RUNBOOKS_CATALOG"
 """Variable that lists the user's own catalog folders, in the kernels of runbooks as well."""
 
 
-def data_dir(override: str | Path | None = None) -> Path:
+def data_dir() -> Path:
     """The folder of `catalog/` and `runbooks/`."""
-    named = override or os.environ.get(DATA)
-    if named:
+    if named := os.environ.get(DATA):
         root = Path(named)
         if not (root / "catalog").is_dir():
             raise InputError(f"{root}: no catalog folder; use the folder that contains catalog/ and runbooks/")

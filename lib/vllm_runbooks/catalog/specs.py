@@ -19,7 +19,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import Authored, record
 
 MAX_GPUS = 4096
-"""Maximum number of GPUs: more are a typing error, or an attempt to use up memory."""
+"""Maximum number of GPUs: more are a typo, or an attempt to use up memory."""
 _BRANDS = ("nvidia", "geforce", "tesla", "rtx")
 """Brand words before a GPU's name that may be omitted."""
 _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
@@ -27,7 +27,9 @@ _FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
 `tcgen05.mma`; vLLM has the same limits for the first two (vllm 0.33.0 platforms/cuda.py:258 and
 :588)."""
 _COUNT_FIRST = re.compile(r"(?P<count>\d{1,9})\s*[x\u00d7*](?!tx)\s*(?P<name>\S.*)", re.ASCII | re.IGNORECASE)
-_COUNT_LAST = re.compile(r"(?P<name>.{0,80}\S)(?<!t)\s*[x\u00d7*:]\s*(?P<count>\d{1,9})", re.ASCII | re.IGNORECASE)
+_COUNT_LAST = re.compile(
+    r"(?P<name>.{0,80}\S)(?<!t)(?<!\bma)\s*[x\u00d7*:]\s*(?P<count>\d{1,9})", re.ASCII | re.IGNORECASE
+)
 _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,3})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
@@ -103,7 +105,7 @@ class Gpu(Authored):
 
     @cached_property
     def version(self) -> Capability | None:
-        """Compute capability of an NVIDIA GPU: rules for CUDA do not hold for others."""
+        """Compute capability of an NVIDIA GPU; None for other vendors, to which rules for CUDA do not apply."""
         if self.vendor != "nvidia":
             return None
         major, _, minor = (self.capability or "").partition(".")

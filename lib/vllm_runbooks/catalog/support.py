@@ -19,7 +19,7 @@ _NAMED = {
     "tool_call_parser": "tool_parsers", "reasoning_parser": "reasoning_parsers", "quantization": "quantizations",
     "attention_backend": "backends",
 }  # fmt: skip
-"""Tables whose names are those of an option; the names of the others are in "registered"."""
+"""Tables with the names of an option; other options' names are in "registered"."""
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ class Evidence:
     start: int | None = None
     """Number of the launch that the evidence is about, from 1, if it says so."""
     period: Period | None = None
-    """The part of the logs that counts, after the startup of the launch."""
+    """The part of the logs to read after startup."""
     empty: tuple[str, ...] = ()
     """Names of given files that are empty."""
     pack: str | None = None

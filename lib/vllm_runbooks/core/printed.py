@@ -95,7 +95,7 @@ def period(since: str | None, until: str | None) -> Period | None:
 
 
 _GIVEN_TIME = re.compile(r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?")
-"""The year is not compared: vLLM prints none."""
+"""The year is ignored because vLLM does not print it."""
 
 
 def number(text: str) -> float | None:

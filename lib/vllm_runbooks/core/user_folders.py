@@ -32,7 +32,7 @@ def cache() -> Path:
 
 
 def caches() -> Iterator[Path]:
-    """Folders for recomputable data: this user's cache, then one for a host without a home folder or a writable one."""
+    """Folders for recomputable data: the user's cache, then a temporary one without a writable home folder."""
     with suppress(InputError):
         yield cache()
     with suppress(OSError, AttributeError):  # Windows has no user numbers
@@ -40,7 +40,7 @@ def caches() -> Iterator[Path]:
         folder = folder / f"{_OURS}-{user}"
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-        # Another user may have made the folder, to have their files read.
+        # Another user may have created the folder to have their files read.
         if stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022:
             yield folder
 

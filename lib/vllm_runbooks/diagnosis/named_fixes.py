@@ -130,11 +130,13 @@ def context(
 _REJECTED = re.compile(r"\berror: argument (--[\w-]{2,60})", re.ASCII)
 _INPUT = re.compile(r"\binput_value='([^']{1,60})'", re.ASCII)
 _ALLOWED = re.compile(
-    r"\b(?:choo?se from|Available \w{1,20}(?: \w{1,20})?:|Input should be|[Mm]ust be one of|"
-    r"[Ee]xpected one of|(?:Valid|Supported) \w{1,20}(?: \w{1,20})?(?: are)?:)(?P<values>[^|\n]{1,3000})",
+    r"\b(?:choo?se from|Available \w{1,20}(?: \w{1,20})?:|Input should be(?= ')|[Mm]ust be one of|"
+    r"[Ee]xpected one of|(?:Valid|Supported) \w{1,20}(?: \w{1,20})?(?: are)?:)"
+    r"(?P<values>(?:(?! \[type=|\.(?:\s|\Z))[^|\n]){1,3000})",
     re.ASCII,
 )
-_ALLOWED_VALUE = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
+_ALLOWED_VALUE = re.compile(r"\b(?!(?:and|or)\b)[A-Za-z0-9](?:[\w.+-]{0,58}\w)?", re.ASCII)
+_QUOTED_VALUE = re.compile(rf"(?<=['\"]){_ALLOWED_VALUE.pattern}(?=['\"])", re.ASCII)
 _WITH_UNIT = re.compile(r"(\d{1,6})([kKmMgG])i?[bB]", re.ASCII)
 """A number with a unit of bytes, which options for counts reject."""
 _PERCENT = re.compile(r"([1-9]\d)(?:\.0)?", re.ASCII)
@@ -147,7 +149,7 @@ _DEFINES_SERVICE = frozenset({
     "model", "model_tag", "pipeline_parallel_size", "port", "revision", "root_path", "runner", "served_model_name",
     "ssl_certfile", "ssl_keyfile", "task", "tensor_parallel_size", "tokenizer", "tokenizer_revision",
 })  # fmt: skip
-"""Options without which another model is served, elsewhere, to others or on other GPUs: not to be removed."""
+"""Options that define what is served, where and to whom; fixes must not remove them."""
 _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
 """Least similarity of a value or an option's name to the one that was probably intended."""
 
@@ -164,7 +166,11 @@ def _corrections(
     if option and not option.startswith("-"):
         yield "option", _typed_option(captures, message, data, arguments)
     value = captures.get("value") or captures.get("parser") or next(iter(_INPUT.findall(message)), "")
-    allowed = [name for match in _ALLOWED.finditer(message) for name in _ALLOWED_VALUE.findall(match["values"])]
+    allowed = [
+        name
+        for match in _ALLOWED.finditer(message)
+        for name in _QUOTED_VALUE.findall(match["values"]) or _ALLOWED_VALUE.findall(match["values"])
+    ]
     close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
     in_bytes, percent = _WITH_UNIT.fullmatch(value), _PERCENT.fullmatch(value)
     if allowed:

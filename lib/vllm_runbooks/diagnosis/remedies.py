@@ -62,7 +62,7 @@ def of_error(
 
 
 def _texts(cause: Finding, catalog: Catalog) -> tuple[RemedyText, ...]:
-    """The remedies of a symptom; without its own, those of its class."""
+    """Remedies of a symptom, or of its class if it has none."""
     own = catalog.symptoms[cause.symptom].remedies
     return own if own or cause.class_ not in catalog.symptoms else catalog.symptoms[cause.class_].remedies
 

@@ -16,7 +16,7 @@ _ID = re.compile(r"(?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}", re.ASC
 _REVISION = re.compile(r"(?:[\w-][\w.-]{0,99}/){0,4}[\w-][\w.-]{0,99}", re.ASCII)
 _COMMIT = re.compile(r"[\w-]{1,64}", re.ASCII)
 MAX_CONFIG = 8_000_000
-"""Bytes of a config.json; the largest that are published have some 200,000."""
+"""Maximum size of a config.json in bytes; the largest published ones have about 200,000."""
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Variables that keep the client from the Hub."""
 _YES = frozenset({"1", "true", "yes", "on"})

@@ -49,7 +49,7 @@ _OF_OTHERS = frozenset((
     "option.unknown", "option.foreign", "option.ambiguous", "option.abbreviation", "option.extra-positional",
     "option.model-ignored", "option.model-as-option",
 ))  # fmt: skip
-"""Rules about names that the program which builds a launch may have itself."""
+"""Rules about option names, which a launch's builder may define itself."""
 
 
 class Build(NamedTuple):
@@ -83,7 +83,7 @@ def _of_image(name: str) -> Build:
 
 
 def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
-    """The hit if it holds whatever the program adds to the launch; a typing error of a name is information."""
+    """Return the hit if it applies whatever the builder adds; typos of option names become information."""
     if not launch.builder:
         return hit
     if launch.has_own_options and hit.rule in _OF_OTHERS:

@@ -117,17 +117,15 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
     item = ContainerLaunch(page, launch, parsed, facts)
     if launch.kind == "kubernetes" and launch.pod is not None:
         yield from _of_pod(item, launch.pod)
-    elif launch.container is not None and (launch.kind == "compose" or _is_run(item, launch.container)):
+    elif launch.container is not None and (launch.kind == "compose" or _is_run(launch, launch.container)):
         yield from _of_container(item, launch.container)
         if launch.container.health is not None:
             yield from _of_health(item, launch.container.health)
 
 
-def _is_run(item: ContainerLaunch, options: ContainerOptions) -> bool:
-    launch = item.launch
-    if launch.image is None or launch.image.value is None or not launch.is_certain or launch.is_elided:
-        return False
-    return bool(options.words)
+def _is_run(launch: WrittenLaunch, options: ContainerOptions) -> bool:
+    is_named = launch.image is not None and launch.image.value is not None
+    return is_named and launch.is_certain and not launch.is_elided and bool(options.words)
 
 
 def _of_container(item: ContainerLaunch, options: ContainerOptions) -> Iterator[Hit]:
@@ -163,7 +161,7 @@ _MEMORY_REMEDIES = {
 
 
 def _remedy(item: ContainerLaunch, remedies: Mapping[str, str]) -> str:
-    """How the form of a container gives it GPUs or memory."""
+    """Remedy in the container's form: compose, Podman, a systemd unit or Docker."""
     is_unit = item.launch.container is not None and not item.launch.container.size
     form = "podman" if "podman" in item.programs else "unit" if is_unit else ""
     form = item.launch.kind if item.launch.kind == "compose" else form

@@ -68,7 +68,7 @@ class Knowledge:
     specs: Specs
     lang: str | None = None
     cached_config: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None] | None = None
-    """Reads the config.json of a launch's model that the catalog does not have; None for none."""
+    """Reads the config.json of a launch's model if the catalog does not have it."""
 
     def model(self, name: str, options: Mapping[str, Any]) -> Model | None:
         """Facts of a model of the catalog, or of this host's cache of the Hub; None if unknown."""
@@ -537,6 +537,10 @@ class LintedText:
         """Whether the launch uses the network of its host."""
         if launch.kind == "compose" and launch.container is not None:
             return launch.container.network == "host"
+        return self._names_host_network
+
+    @cached_property
+    def _names_host_network(self) -> bool:
         return _HOST_NETWORK.search(self.text) is not None
 
     def _is_private(self, launch: WrittenLaunch, parsed: Parsed, broken: meaning.BrokenRule) -> bool:

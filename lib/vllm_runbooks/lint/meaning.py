@@ -39,12 +39,12 @@ _TRUE = ("1", "true", "yes", "on")
 _OVERRIDES = ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl")
 """Options that override the model's own configuration."""
 _MAX_SIZE = 1 << 20
-"""More ranks, hosts or prompt items are a typing error, left to the parser."""
+"""More ranks, hosts or prompt items are a typo, left to the parser."""
 _MAX_PORT = 1 << 16
 _MAX_TOKENS = 1 << 40
 _STEP_OF_LENGTHS = 1024
 _NEARLY = 8
-"""A length this close to a multiple of 1024 is a typing error, or counts from zero."""
+"""A length this close to a multiple of 1024 is a typo, or counts from zero."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,7 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
         rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
-        yield _broken(rule, *names, backend=name, **_alternatives("attention_backend", name, backends))
+        yield _broken(rule, *names, backend=name, **alternatives("attention_backend", name, backends))
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
@@ -536,14 +536,16 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     ):
         parser, has_plugin = command.word(dest), f"{dest.replace('_call', '')}_plugin" in command.flags
         if parser is not None and is_read and table and parser not in table and not has_plugin:
-            says = {"parser": parser, "known": _listed(table), **_alternatives(dest, parser, table)}
+            says = {"parser": parser, "known": _listed(table), **alternatives(dest, parser, table)}
             yield _broken(rule, dest, **says)
 
 
-def _alternatives(option: str, name: str, names: Iterable[str]) -> dict[str, str | None]:
-    """Releases that have an unknown name, else the name that it is a typing error of."""
-    releases = releases_with(option, name)
-    return {"releases": releases} if releases else {"nearest": misspelt(name, names)}
+def alternatives(option: str, name: str, names: Iterable[str]) -> dict[str, str]:
+    """Releases that have an unknown name, or the name of which it is a typo; empty if there is none."""
+    if releases := releases_with(option, name):
+        return {"releases": releases}
+    nearest = misspelt(name, names)
+    return {"nearest": nearest} if nearest is not None else {}
 
 
 def _others(

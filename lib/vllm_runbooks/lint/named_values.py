@@ -11,12 +11,13 @@ from vllm_runbooks.catalog.languages import listed
 from vllm_runbooks.catalog.options import CALLS, Option, ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Edits, Hit
-from vllm_runbooks.lint.meaning import LaunchFacts
+from vllm_runbooks.lint.meaning import LaunchFacts, alternatives
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.arguments import Parsed, json_options
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import alike, misspelt
+from vllm_runbooks.reading.documents import images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 _CHOICE = "option.wrong-choice"
@@ -98,11 +99,11 @@ def _of_name(
     is_open = "." in value or _is_open(value) or value.lower() in _UNSET
     if not names or value in names or value in others or is_open:
         return
-    nearest, releases = misspelt(value, names), support.releases_with(source, value)
-    if releases:
+    found = alternatives(source, value, names)
+    nearest = found.get("nearest")
+    if "releases" in found:
         if not (has_release and data.asked == data.version and _is_ours(launch)):
             return
-        nearest = None
     elif nearest is None:
         if not (row.get("is_closed") and _is_ours(launch)):
             return
@@ -111,9 +112,8 @@ def _of_name(
     if option is None or place is None:
         return
     label = named.dest if launch.entry in CALLS else option.name
-    says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked}
+    says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked, **found}
     says |= {"nearest": nearest} if nearest else {"choices": _choices(names)}
-    says |= {"releases": releases} if releases else {}
     yield Hit(_CHOICE, *place, says, _edits(launch, parsed, named, nearest), is_call=launch.entry in CALLS)
 
 
@@ -134,12 +134,11 @@ def _is_open(value: str) -> bool:
 
 def _is_ours(launch: WrittenLaunch) -> bool:
     """Whether the launch runs vLLM itself, as far as known, rather than the image of another vendor."""
-    image = launch.image.value if launch.image is not None else None
-    return launch.image is None or (image or "").removeprefix("docker.io/").startswith("vllm/vllm-openai")
+    return launch.image is None or images.is_own(launch.image.value or "")
 
 
 def _hints(option: Option | None) -> tuple[Collection[str], Collection[str]]:
-    """Names in an option's metavar, and those of all releases, which a plugin may still have."""
+    """Names in an option's metavar, and in those of all releases, because a plugin may still provide them."""
     if option is None or option.choices or not option.hints:
         return (), ()
     return frozenset(map(str, option.hints)), _past(option.dest)
@@ -191,19 +190,18 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
         if place is None or option is None or _is_open(fault.says.get("value", "")):
             return
         label = dest if launch.entry in CALLS else option.name
-        says = {**fault.says, "option": label, "vllm": data.checked, "value": fault.says.get("value", "")}
         named = _Named(dest, (), fault.says.get("value", ""))
-        choices = fault.says.get("choices", "").split()
-        nearest = misspelt(named.value, choices) if choices else None
-        if choices:
-            key = fault.says["key"]
-            releases = support.releases_with(f"speculative_config.{key}", named.value)
-            nearest = None if releases else nearest
+        says = {**fault.says, "option": label, "vllm": data.checked, "value": named.value}
+        rule = f"option.{fault.kind}"
+        edits: Edits = ()
+        if fault.kind == "unknown-key" and (near := alike(says["key"], says["keys"].split(), 1)):
+            says["near"] = near[0]
+        if choices := says.pop("choices", "").split():
+            key = says["key"]
+            found = alternatives(f"speculative_config.{key}", named.value, choices)
             says["option"] = label if dest != "speculative_config" else f"{label}.{key}"
-            says |= {"nearest": nearest} if nearest else {"choices": ", ".join(choices)}
-            says |= {"releases": releases} if releases else {}
-        edits = _edits(launch, parsed, named, nearest) if nearest else ()
-        rule = _CHOICE if choices else f"option.{fault.kind}"
+            says |= found if "nearest" in found else {**found, "choices": _choices(choices)}
+            rule, edits = _CHOICE, _edits(launch, parsed, named, found.get("nearest"))
         yield Hit(rule, *place, says, edits, is_call=launch.entry in CALLS)
         return  # the first one stops vLLM
 

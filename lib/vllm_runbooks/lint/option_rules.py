@@ -19,6 +19,7 @@ from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.spelling import misspelt
 from vllm_runbooks.reading.deployment import editing
@@ -86,7 +87,7 @@ def of_call(
         rule = _RULES.get(problem.kind, f"option.{problem.kind}")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
-            name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
+            name_facts = others.facts(option_of(problem.keyword))
             near = problem.says.get("near", "").split()
             rule = name_facts.rule if name_facts else rule
             says |= name_facts.says if name_facts else {"nearest": near[0]} if near else {}

@@ -21,6 +21,7 @@ from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import Deployment, EditRefusedError, editing, to_shell
 from vllm_runbooks.reading.documents import LaunchFile
@@ -146,7 +147,7 @@ class LaunchCommand:
         if [(edit.name, edit.value) for edit in remedy.edits] == [(_SUBCOMMAND, launch.entry)]:
             return True
         words = [(word.value or "").partition("=")[0] for word in launch.words]
-        removed = [f"--{edit.name.replace('_', '-')}" for edit in remedy.edits if edit.op == "remove"]
+        removed = [option_of(edit.name) for edit in remedy.edits if edit.op == "remove"]
         return len(removed) == len(remedy.edits) and not set(removed).intersection(words)
 
     def _is_useless(self, remedy: Remedy) -> bool:

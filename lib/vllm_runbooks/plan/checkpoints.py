@@ -20,7 +20,7 @@ MAX_HEADER = 100_000_000
 """Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
 INDEX = "model.safetensors.index.json"
 MAX_INDEX = 64 << 20
-"""Bytes of an index; those of the largest models have a tenth of that."""
+"""Maximum size of an index in bytes, ten times that of the largest models."""
 
 
 def tensor_bytes(folder: Path) -> int | None:

@@ -129,7 +129,6 @@ def instances(
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | None] | None = None,
     first_port: int = FIRST_PORT,
-    address: str | None = None,
     master_port: int | None = None,
     by_ray: bool = False,
     most: int | None = None,
@@ -161,7 +160,7 @@ def instances(
         for at, host in enumerate(hosts_used):
             if at and not spread:
                 break
-            listens = address or ("127.0.0.1" if is_local else host.reached)
+            listens = "127.0.0.1" if is_local else host.reached
             listen = {"host": listens, "port": port} if not at else {}
             placed = {**listen, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
             # A host that only computes gets no requests, so it needs no API key.
@@ -180,7 +179,7 @@ def instances(
             devices = None if is_joined else host.devices
             deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
             sentences = unwritten
-            if not (is_local or address or host.address):
+            if not (is_local or host.address):
                 reach = "must resolve, on every host including itself, to the address that the other hosts use."
                 sentences = (*unwritten, f"{host.node} {reach}")
             cluster = tuple(hosts_used) if is_joined else ()

@@ -196,7 +196,7 @@ _AT_LEAST = {
     "max_num_seqs": 1, "block_size": 1, "num_gpu_blocks_override": 1, "kv_cache_memory_bytes": 1, "cpu_offload_gb": 0,
 }  # fmt: skip
 _MOST = 2**48
-"""Upper limit of all sizes: larger ones are typing errors, or attempts to use up time."""
+"""Upper limit of all sizes: larger ones are typos, or attempts to use up time."""
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:

@@ -195,7 +195,7 @@ _SHARING = ((12, 1),)
 """Capability of GPUs with unified memory, for which NVML reports none (GB10: nvidia-smi shows
 [N/A])."""
 _LARGEST_GRAPH = 65_536
-"""Limit in tokens of the CUDA graph sizes: a typing error must not use up time and memory."""
+"""Limit in tokens of the CUDA graph sizes: a typo must not use up time and memory."""
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
 _SUFFIX_DEPTH = 24

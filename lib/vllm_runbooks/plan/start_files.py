@@ -21,8 +21,6 @@ from vllm_runbooks.plan.network import Network, NodeLink
 from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 
-WAYS = ("nnodes", "ray")
-"""Methods that join hosts."""
 _ADDRESS = "VLLM_HOST_IP"
 _VERIFY = "verify.txt"
 _PROXY = "nginx.conf"

@@ -26,7 +26,7 @@ def is_address(text: str) -> bool:
     return "://" in text[:20] or _BARE.fullmatch(text) is not None
 
 
-def target_of(text: str, *, key: str | None = None, is_verified: bool = True) -> Target:
+def target_of(text: str, *, is_verified: bool = True) -> Target:
     """Parse `http://host:8000`, `https://host/prefix`, `http://[::1]:8000` or `unix:///path`; a last `/v1` is cut.
 
     `host:8000` is `http://host:8000`.
@@ -39,7 +39,7 @@ def target_of(text: str, *, key: str | None = None, is_verified: bool = True) ->
         path = text[len("unix://") :]
         if not path.startswith("/") or len(path) < 2 or len(path.encode()) > 107:
             raise InputError("unix://: needs an absolute socket path of at most 107 bytes; use unix:///run/vllm.sock")
-        return Target(uds=path, key=key)
+        return Target(uds=path)
     authority = text.partition("://")[2].split("/", 1)[0]
     if "@" in authority:
         raise InputError(
@@ -62,7 +62,6 @@ def target_of(text: str, *, key: str | None = None, is_verified: bool = True) ->
         port=_PORTS[scheme] if port is None else int(port),
         is_tls=scheme == "https",
         is_verified=scheme == "https" and is_verified,
-        key=key,
         prefix=prefix,
     )
 

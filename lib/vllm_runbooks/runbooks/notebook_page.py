@@ -60,7 +60,7 @@ def executes_nothing(notebook: Mapping[str, Any]) -> bool:
 
 
 def _fields(fields: VerdictFields, summary: str) -> str:
-    """The check, and the diagnosis unless the summary below has it."""
+    """Render the check, and the diagnosis unless the summary contains it."""
     dots = f" <span class=certainty>{safe(fields.certainty)}</span>" if fields.certainty else ""
     symptom = f" <code>{safe(fields.symptom)}</code>" if fields.symptom else ""
     text = fields.detail or (

@@ -18,6 +18,7 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.starts import LoadResult
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.serve.subject import ServedLaunch
 
 LOG, RESULT = "bench.log", "bench.json"
@@ -95,7 +96,7 @@ def _options(load: Load, subject: ServedLaunch, target: Target, folder: Path) ->
     }
     words = [word for option, value in options.items() for word in (f"--{option}", f"{value}")]
     for dest in _TAKEN_OVER:
-        value, option = subject.flags.get(dest), f"--{dest.replace('_', '-')}"
+        value, option = subject.flags.get(dest), option_of(dest)
         words += [option] if value is True else [option, value] if isinstance(value, str) else []
     return [*words, "--ignore-eos", "--save-result", "--disable-tqdm"]
 

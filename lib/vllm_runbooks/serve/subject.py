@@ -188,9 +188,8 @@ class ServedLaunch:
         port = port if isinstance(port, int) else 8000
         if self.is_container:
             published = self.found.container.ports if self.found.container is not None else ()
-            lead = next((one for one in published if one.is_tcp and one.inside == port and one.host is not None), None)
-            host = lead.address.strip("[]") if lead is not None else None
-            port = lead.host if lead is not None and lead.host is not None else port
+            found = ((one.address.strip("[]?"), one.host) for one in published if one.is_tcp and one.inside == port)
+            host, port = next(((address, number) for address, number in found if number is not None), (None, port))
         uds = self.flags.get("uds")
         key = self.flags.get("api_key") or self.variables.get("VLLM_API_KEY")
         keys = [key] if isinstance(key, str) else key or ()

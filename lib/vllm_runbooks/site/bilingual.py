@@ -211,7 +211,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> str:
-    """A text of `sayer` with a value, or plain words, in place of each placeholder; one that has neither stays."""
+    """Fill each placeholder of a text of `sayer` with a value or plain words; keep one that has neither."""
     pieces = []
     for piece in _LANGUAGE_SPAN.split(text):
         lang = next((lang for lang in LANGUAGES if piece.startswith(f'<span lang="{LANGUAGES[lang].tag}"')), None)

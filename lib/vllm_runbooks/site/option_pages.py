@@ -99,7 +99,7 @@ class OptionEntry:
 
     @property
     def destination(self) -> str:
-        """Its name in edits and defaults."""
+        """Argparse destination, as in edits and defaults."""
         return str(self.data.get("dest") or self.name.strip("-").replace("-", "_"))
 
     @property
@@ -159,7 +159,7 @@ def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom])
 
 
 def _is_removed(entry: OptionEntry) -> bool:
-    """Whether an entry is below those that the newest release has."""
+    """Whether the newest release does not have the entry, so it is listed last."""
     return entry.went is not None
 
 

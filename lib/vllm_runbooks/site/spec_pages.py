@@ -189,7 +189,7 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
 
 
 def _bandwidth(gpu: Gpu, gpus: Sequence[Gpu]) -> str:
-    """Memory bandwidth; the range of its forms if only theirs is known; empty if unknown."""
+    """Memory bandwidth, or the range of the GPU's variants; empty if unknown."""
     forms = (gpu, *(form for form in gpus if form.form_of == gpu.name))
     known = sorted({form.memory_bandwidth_gb_s for form in forms if form.memory_bandwidth_gb_s is not None})
     ends = dict.fromkeys((known[0], known[-1])) if known else ()

@@ -90,7 +90,7 @@ _PLAIN = {
     "rejects_block_size": "backends that reject only the block size",
     "rejects_kv_cache_dtype": "backends that reject only the KV cache's dtype",
 }  # fmt: skip
-"""Words in place of a value that only a diagnosis knows, one for each that no example of a symptom captures."""
+"""Words for values that only a diagnosis knows and no example captures."""
 
 
 def symptom_page(

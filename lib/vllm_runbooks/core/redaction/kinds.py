@@ -1,4 +1,4 @@
-"""Kinds of secrets that no name or form tells: arguments of programs, sentences, markup, vendors' files.
+"""Secrets that only their context identifies: arguments of programs, sentences, markup, vendors' files.
 
 Each kind has an example and a look-alike that is not a secret; the tests read both. Kinds that gitleaks, detect-secrets
 and the manuals of the programs list.
@@ -7,13 +7,13 @@ and the manuals of the programs list.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
 
-_WORD = r"[\"']?(?P<value>[^\s\"'|<>$`-][^\s\"'|<>`]{2,300})"
+_VALUE = r"(?P<value>(?(quote)(?![$`-])(?:(?!(?P=quote))[^\n]){3,300}|[^\s\"'|<>$`-][^\s\"'|<>`]{2,300}))"
+_WORD = rf"(?P<quote>[\"'])?{_VALUE}"
 """An argument that is neither an option nor a variable."""
 _ECHOED = (
     r"\b(?:echo|printf)(?:[ \t]{1,8}-\w{1,4}){0,3}(?:[ \t]{1,8}[\"']%s(?:\\n)?[\"'])?[ \t]{1,8}"
@@ -34,21 +34,17 @@ def _is_random(value: str) -> bool:
     return _is_mixed(value) and len(value) >= 12 and turns(value) >= 4
 
 
-def _is_any(value: str) -> bool:
-    return bool(value)
-
-
 class Kind(NamedTuple):
     """Where a secret is, as the group `value` of a pattern."""
 
     triggers: tuple[str, ...]
-    """Lower-case words; every text with such a secret has one."""
+    """Lower-case words, one of which is in every text with such a secret."""
     pattern: LazyPattern
     example: str
     """Text with the secret Zk9-Qw4x8Rt2Lm6Vb1."""
     harmless: str
     """Text that is like it, without a secret."""
-    is_one: Callable[[str], bool] = _is_any
+    is_one: Callable[[str], bool] = bool
     kind: str = "password"
 
 
@@ -65,7 +61,10 @@ def _of_program(program: str, options: str) -> LazyPattern:
 
 KINDS = (
     Kind(
-        ("from-literal",), _pattern(rf"--from-literal(?:=|\s{{1,4}})[\"']?[\w.-]{{1,100}}={_WORD}"),
+        ("from-literal",), _pattern(
+            r"--from-literal(?:=|\s{1,4})(?P<name>[\w.-]{1,100}=)?(?P<quote>[\"'])?(?(name)|[\w.-]{1,100}=)"
+            + _VALUE.replace("`-", "`")  # a value may begin with a dash
+        ),
         "kubectl create secret generic s --from-literal=color=Zk9-Qw4x8Rt2Lm6Vb1",
         "kubectl create secret generic s --from-literal=color=$COLOR",
     ),
@@ -188,18 +187,32 @@ KINDS = (
     ),
 )  # fmt: skip
 """Searched on the lines with a trigger."""
-_VALUE = r"(?:\"(?P<quoted>[^\"\n]+)\"|'(?P<single>[^'\n]+)'|(?P<plain>[^\s\"'#](?:[^\n]*[^\s\"'])?)[\"']?)"
 _PUTTY = LazyPattern(r"Private-Lines: \d{1,3}[ \t]*\r?\n(?P<value>(?:[A-Za-z0-9+/=]{1,90}\r?\n){1,200})", re.ASCII)
 _MAC = LazyPattern(r"Private-MAC: (?P<value>[0-9a-f]{32,64})", re.ASCII)
 _KIND_LINE = LazyPattern(
-    r"^(?P<lead>[ \t]*(?:-[ \t]{1,4})?)kind:[ \t]*[\"']?Secret[\"']?[ \t]*\r?$", re.ASCII | re.MULTILINE
+    r"^(?P<lead>[ \t]*(?:-[ \t]{1,4})?)kind:[ \t]*[\"']?Secret[\"']?[ \t]*(?:#[^\n]*)?\r?$", re.ASCII | re.MULTILINE
 )
+_DATA_LINE = LazyPattern(r"[ \t]*(?:-[ \t]{1,4})?[\"']?(?:data|stringData)[\"']?:(?P<rest>[^\r\n]*)", re.ASCII)
+_COMMENT = r"[ \t]*(?:(?<=[ \t])#.*)?\Z"
 _ENTRY = LazyPattern(
-    rf"[ \t]*[\"']?[\w.-]{{1,253}}[\"']?:[ \t]*(?:(?P<block>[|>][+-]?\d?)|{_VALUE})?[ \t]*\r?\Z", re.ASCII
+    r"[ \t]*(?:\"[^\"\n]{1,253}\"|'[^'\n]{1,253}'|[^\s:#][^:\n]{0,252}):(?:[ \t]+(?:!\S{1,40}[ \t]+)?"
+    rf"(?:[|>][+-]?\d?[+-]?{_COMMENT}|\"(?P<quoted>(?:[^\"\\]|\\.)*)\"{_COMMENT}|'(?P<single>(?:[^']|'')*)'{_COMMENT}"
+    rf"|(?P<plain>[^\s#](?:[^\n]*?\S)??){_COMMENT}))?",
 )
-_DATA = LazyPattern(r"[\"'](?:data|stringData)[\"']\s{0,8}:\s{0,8}\{(?P<entries>[^{}]{1,200000})\}", re.ASCII)
-_KIND_FIELD = LazyPattern(r"[\"']kind[\"']\s{0,8}:\s{0,8}[\"']Secret[\"']", re.ASCII)
-_FIELD = LazyPattern(r":\s{0,8}[\"'](?P<value>[^\"'\n]{1,200000})[\"']", re.ASCII)
+"""A key with its value, which may go on in the lines below."""
+_FLOW_FIELD = LazyPattern(r":\s{1,8}(?:\"(?P<quoted>[^\"]+)|'(?P<single>[^']+)|(?P<plain>[^\s\"',{}][^,}]*))")
+_QUOTE = r"\\{0,7}[\"']"
+_SIGN = LazyPattern(
+    rf"(?P<brace>[{{}}])|{_QUOTE}(?:(?P<data>data|stringData){_QUOTE}\s{{0,8}}:\s{{0,8}}\{{"
+    rf"|kind{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}Secret{_QUOTE})",
+    re.ASCII,
+)
+"""Braces and relevant keys of JSON, which may be escaped in another text."""
+_PAIR = LazyPattern(
+    rf"[\s,]{{0,200}}(?:\\{{1,4}}n)?\s{{0,40}}{_QUOTE}[^\"'\\\n]{{1,253}}{_QUOTE}\s{{0,8}}:\s{{0,8}}"
+    rf"(?:null|(?P<mark>{_QUOTE})(?P<value>[^\n]{{0,200000}}?)(?<!\\)(?P=mark))",
+    re.ASCII,
+)
 _MAX_MANIFEST = 100_000
 """Characters between a manifest's kind and its data."""
 
@@ -225,46 +238,54 @@ def structural(text: str) -> Iterator[tuple[int, int, str]]:
         return
     for kind in _KIND_LINE.finditer(text):
         yield from ((start, end, "key") for start, end in _manifest(text, kind))
-    kinds = [match.start() for match in _KIND_FIELD.finditer(text)]
-    for data in _DATA.finditer(text) if kinds else ():
-        after = bisect_left(kinds, data.start())
-        if any(_is_one_object(text, data.start(), at) for at in kinds[max(after - 1, 0) : after + 1]):
-            yield from ((*m.span("value"), "key") for m in _FIELD.finditer(text, *data.span("entries")))
+    yield from ((start, end, "key") for start, end in _json_values(text))
 
 
-def _is_one_object(text: str, first: int, other: int) -> bool:
-    first, other = min(first, other), max(first, other)
-    if other - first > _MAX_MANIFEST:
-        return False
-    depth = 0
-    for sign in re.findall(r"[{}]", text[first:other]):
-        depth += 1 if sign == "{" else -1
-        if depth < 0:
-            return False
-    return depth == 0
+def _json_values(text: str) -> Iterator[tuple[int, int]]:
+    """Values of `data` and `stringData` in the objects that have `"kind": "Secret"`."""
+    objects, secrets, position = [-1], set[int](), 0
+    values: list[tuple[int, int, int]] = []
+    while sign := _SIGN.search(text, position):
+        position = sign.end()
+        if sign["data"]:
+            while pair := _PAIR.match(text, position):
+                values.append((objects[-1], *pair.span("value")))
+                position = pair.end()
+        elif not sign["brace"]:
+            secrets.add(objects[-1])
+        if sign["data"] or sign["brace"] == "{":
+            objects.append(sign.start())
+        elif sign["brace"] and len(objects) > 1:
+            objects.pop()
+    yield from ((start, end) for owner, start, end in values if owner in secrets and start < end)
 
 
 def _manifest(text: str, kind: re.Match[str]) -> Iterator[tuple[int, int]]:
     """Values of `data` and `stringData` in the mapping that has a line `kind: Secret`."""
     column = len(kind["lead"])
     begin, end = _mapping(text, kind.start(), column)
-    is_data, block = False, None
-    position = begin
+    is_data, entry_column, position = False, None, begin
     for line in text[begin:end].splitlines(keepends=True):
         start, position = position, position + len(line)
         bare = line.strip()
         indent = len(line) - len(line.lstrip(" \t")) + (2 if bare.startswith("- ") else 0)
-        if not bare or bare.startswith("#"):
+        if not bare or (indent <= column and bare.startswith(("#", "{{"))):
             continue
         if indent <= column:
-            is_data, block = bare.removeprefix("- ").rstrip(": ").strip("\"'") in ("data", "stringData"), None
-        elif is_data and block is not None and indent > block:
+            data = _DATA_LINE.match(line)
+            is_data, entry_column = data is not None, None
+            entries = _FLOW_FIELD.finditer(line, *data.span("rest")) if data and "{" in data["rest"] else ()
+        elif not is_data:
+            continue
+        elif entry_column is not None and indent > entry_column:
             yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
-        elif is_data and (entry := _ENTRY.match(line.rstrip("\r\n"))) is not None:
-            block = indent if entry["block"] else None
-            for group in ("quoted", "single", "plain"):
-                if entry[group]:
-                    yield start + entry.start(group), start + entry.end(group)
+            continue
+        else:
+            entry_column = indent
+            entries = filter(None, [_ENTRY.match(line.rstrip())])
+        for entry in entries:
+            if entry.lastgroup is not None and entry[entry.lastgroup]:
+                yield start + entry.start(entry.lastgroup), start + entry.end(entry.lastgroup)
 
 
 def _mapping(text: str, at: int, column: int) -> tuple[int, int]:

@@ -111,7 +111,7 @@ _SENSITIVE = (
     r"|(?<![A-Za-z0-9])_auth"
     rf"|(?<![A-Za-z])(?:{_ISSUED_FOR})[_-]?token|(?<=[_-])(?:{_ISSUED_FOR})[_-]?token"
     rf"|(?:{_ISSUED_FOR})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
-    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_?V?\d{{1,2}})?)"
+    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?:_?v?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
 _NAME = LazyPattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
@@ -298,7 +298,7 @@ _PEM_LINE_REACH = 260
 _MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,64}[A-Z])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
-"""Identifiers and hexadecimal ids have no capital; three of four groups of encoded ASCII text begin with one."""
+"""Requires a capital letter: lower-case identifiers and hexadecimal ids have none, and encoded ASCII text has many."""
 _MARKS = bytes(ord("x" if re.match(r"[A-Za-z0-9+/_-]", chr(code)) else " ") for code in range(256))
 _LONG = b"x" * 20
 _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
@@ -338,7 +338,7 @@ _BEFORE = 32
 _NAME_END = re.compile(f"(?P<name>[a-z0-9_-]{{0,60}}?{_NAME_PART}){_AFTER_NAME}", re.ASCII)
 """From such a word to the end of its name, in lower-cased text."""
 _TOKEN = re.compile(r"token(?!(?:s|_ids)(?![a-z0-9_-]))", re.ASCII)
-"""All but the frequent names of counted tokens, which are no name of a secret."""
+"""Any `token` except the frequent names of token counts, which are not secrets."""
 _BEFORE_WORD = re.compile(
     r"[ \t]{1,8}(?!(?:bearer|basic|digest|token|api)\b)[a-z]{1,40}(?=[.,;:!?]?(?:[ \t\r\n]|\Z))", re.ASCII
 )
@@ -481,7 +481,7 @@ def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
     """Secrets of a text by form or name; `values` are also searched in encoded forms."""
     secrets = _found(text, values)
     if "\\n" in text:
-        # A text within a text, such as a log in a notebook's parameter: of the same length, so places stay.
+        # A text within a text, such as a log in a notebook's parameter: of the same length, so offsets stay valid.
         secrets += _found(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
     return secrets
 
@@ -956,7 +956,7 @@ def _decoded(value: str) -> bytes:
 
 
 def _long_words(text: str) -> Iterator[re.Match[str]]:
-    """Words that can be base64, which bytes find many times faster than the pattern."""
+    """Find words that may be base64 by their bytes, which is many times faster than by the pattern."""
     marks = text.encode("ascii", "replace").translate(_MARKS)
     start = marks.find(_LONG)
     while start >= 0:

@@ -42,7 +42,7 @@ def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thic
 def picture(
     parts: Iterable[str], height: float, title: str, *, is_narrow: bool = False, is_stretched: bool = False
 ) -> str:
-    """A chart; a stretched one keeps its height where it is less wide, so that it is without text."""
+    """A chart; a stretched one keeps its height when it gets narrower, so it must not contain text."""
     width = NARROW if is_narrow else WIDTH
     fixed = "" if is_narrow else f'height="{height:.0f}" '
     box = f'width="{width}" {fixed}viewBox="0 0 {width} {height:.0f}"'

@@ -216,7 +216,7 @@ def served(start: ServerRun) -> str:
 
 
 _FEWEST, _MAX_MEANS = 3, 240
-"""Fewest times that are drawn, and most of them: of more, the means of consecutive ones."""
+"""Minimum and maximum number of points; consecutive samples beyond the maximum are averaged."""
 
 
 def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str:

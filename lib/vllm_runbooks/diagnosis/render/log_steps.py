@@ -39,10 +39,11 @@ def timeline(log: DiagnosedLog) -> RenderedView:
 
 def failure(log: DiagnosedLog) -> RenderedView:
     """The failure, with the annotated log."""
+    launches = diagnosing.read(log.evidence)
     evidence = {
         "The log, marked": annotated.log(log.answer, log.evidence.documents),
-        "How far the launch got": timeline(log),
-        "The server over time": starts.served(diagnosing.read(log.evidence), start=log.start),
+        "How far the launch got": starts.timeline(launches, start=log.start),
+        "The server over time": starts.served(launches, start=log.start),
         "All launches in this log": answers.starts(log.answer),
         "Figures that vLLM printed": answers.facts(log.answer),
         "Other findings": answers.others(log.answer),

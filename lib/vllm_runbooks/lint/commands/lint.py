@@ -132,7 +132,10 @@ def lint(
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
     _reject((
         (several and form == "json", "pass one file for --format json."),
-        (several and fix and (out is None or "-" in files), "--fix of several files requires -o FOLDER."),
+        (
+            several and fix and (out is None or out.is_file() or "-" in files),
+            "--fix of several files requires -o FOLDER.",
+        ),
         (out is not None and not fix, "-o requires --fix."),
         (fix and is_sarif, "--fix prints the corrected text; pass it without --format, or with --format json."),
         (diff and (fix or form != "text"), "--diff prints the changes of --fix; pass it without --fix and --format."),
@@ -370,7 +373,8 @@ def _show_fixed(
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
 
-    if out is not None and (len(named) > 1 or out.is_dir()):
+    is_folder = any(Path(name).is_dir() and name not in named for name in files)
+    if out is not None and (len(named) > 1 or out.is_dir() or (is_folder and not out.is_file())):
         _write_fixed(files, named, options_of, out, settings)
         return
     ((file, text),) = named.items()
@@ -404,12 +408,14 @@ def _write_fixed(
     folder: Path,
     settings: Mapping[str, LintSettings],
 ) -> None:
-    """Write the files that fixes change to a folder, as they lie in theirs; a line for each."""
+    """Write the files that fixes change to a folder with the same subfolders, and print a line for each."""
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.lint import checking, knowledge
     from vllm_runbooks.lint import render as render_issues
-    from vllm_runbooks.reading import sources
+    from vllm_runbooks.reading import evidence, sources
 
+    if unnamed := next((name for name in named if not Path(name).is_file() or evidence.is_pack(Path(name))), None):
+        raise InputError(f"{unnamed}: is not a script or manifest; use -o FILE")
     rules = knowledge.knowledge().rules
     root = Path(os.path.commonpath([(path if path.is_dir() else path.parent).resolve() for path in map(Path, files)]))
     fixed = {name: checking.mended(text, **options[name]) for name, text in named.items()}

@@ -35,16 +35,16 @@ def term_name(name: str) -> str:
     return TERM_NAMES.get(name, name)
 
 
-def _lines_of(pieces: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
+def _lines_of(pieces: Sequence[str], y: float) -> tuple[str, float]:
     """Wrap short pieces of text into lines; returns the SVG and the height of the last line."""
-    lines = [""]
+    lines, most = [""], int(NARROW / _LETTER)
     for piece in pieces:
         longer = f"{lines[-1]} · {piece}" if lines[-1] else piece
-        if len(longer) > room and lines[-1]:
+        if len(longer) > most and lines[-1]:
             lines.append(piece)
         else:
             lines[-1] = longer
-    cut = [line if len(line) <= room else f"{line[: room - 1]}…" for line in lines]
+    cut = [line if len(line) <= most else f"{line[: most - 1]}…" for line in lines]
     captions = (caption(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
     return "".join(captions), y + 16 * (len(cut) - 1)
 

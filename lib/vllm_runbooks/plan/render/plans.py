@@ -277,7 +277,7 @@ def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
     if not plans:
         return visible("".join(illegal_html(record)))
     plan = first or plans[0]
-    # A layout that fits with a shorter context is no failure.
+    # A layout that fits with a shorter context is not a failure.
     others = [p for p in plans if p.fits is False and not plan_words.shorter_context(p)]
     fitting = sorted((p for p in plans if p not in others), key=lambda p: p is not plan)
     parts = [heading(_detailed_name(record, plan)), _chart_and_calculation(plan)]
@@ -363,15 +363,15 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
 
 def _layouts_html(layouts: Layouts) -> str:
     lead = verdict(plan_words.layouts_headline(layouts), TONES[layouts.fits])
-    return lead + remark(plan_words.subject(layouts)) + _ranking_and_best_html(layouts, has_command=True)
+    return lead + remark(plan_words.subject(layouts)) + _ranking_and_best_html(layouts)
 
 
-def _ranking_and_best_html(layouts: Layouts, first: Plan | None = None, *, has_command: bool = False) -> str:
+def _ranking_and_best_html(layouts: Layouts) -> str:
     plans = plan_words.ranked(layouts)
     parts = [ranking_html(plans)]
     if plans:
-        plan = first or plans[0]
-        details = _details_html(plan, has_command=has_command and plan.fits is not False)
+        plan = plans[0]
+        details = _details_html(plan, has_command=plan.fits is not False)
         parts += [heading(_detailed_name(layouts, plan)), details]
     return "".join([*parts, *illegal_html(layouts)])
 

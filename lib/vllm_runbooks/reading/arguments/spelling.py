@@ -10,7 +10,7 @@ from functools import lru_cache
 _SHARED = 0.6
 """Share of common words that makes two names similar."""
 _SHORT, _LONG = 3, 8
-"""Characters of a name that can be a typing error, and of one that can have two."""
+"""Characters of a name that can be a typo, and of one that can have two."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -31,7 +31,7 @@ def alike(written: str, names: Sequence[str], most: int = 3) -> list[str]:
 
 
 def misspelt(written: str, names: Iterable[str]) -> str | None:
-    """The one known name that a text is certainly a typing error of; None if it may be another name."""
+    """The one known name that a text is certainly a typo of; None if it may be another name."""
     limit = 1 if len(written) < _LONG else 2
     near = [
         name

@@ -18,7 +18,7 @@ from vllm_runbooks.core.redaction.places import names_secret
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading import arguments
 from vllm_runbooks.reading.arguments import Parsed
-from vllm_runbooks.reading.arguments.as_typed import option_words
+from vllm_runbooks.reading.arguments.as_typed import option_of, option_words
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z", re.ASCII)
@@ -352,7 +352,7 @@ class ParsedWords:
             if self.entry == "serve" and self.words and self.words[0] is None:
                 groups.append((0, 1))  # an unknown first word is in the model's place
         if dest not in self.release.by_dest:
-            groups += [*self._unknown_groups(f"--{dest.replace('_', '-')}")]
+            groups += [*self._unknown_groups(option_of(dest))]
         return sorted(set(groups))
 
     def _unknown_groups(self, name: str) -> Iterator[tuple[int, int]]:

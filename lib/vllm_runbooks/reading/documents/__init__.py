@@ -20,7 +20,7 @@ from typing import Any
 from vllm_runbooks.core import python_trees
 from vllm_runbooks.core.excerpt import Excerpt, Replacement, applied
 from vllm_runbooks.core.json_errors import same_words
-from vllm_runbooks.reading.arguments.as_typed import option_words
+from vllm_runbooks.reading.arguments.as_typed import option_of, option_words
 from vllm_runbooks.reading.documents import (
     cell_edits,
     container_files,
@@ -58,6 +58,8 @@ _NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-br
 _OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
 _WINDOWS = {".bat": "^", ".cmd": "^", ".ps1": "`"}
 """Suffixes of scripts for Windows' shells, with the sign that continues a line."""
+_HERE_STRING = re.compile(r"@[\"'][ \t]*\r?$", re.MULTILINE)
+"""Start of a PowerShell here-string, which may contain a script for another shell."""
 _BACKSLASH = re.compile(r"(?<=[ \t])\\(?=[ \t]{0,8}\r?\n)")
 _CUT = re.compile(r"[ \t]\\[ \t]*#")
 _NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
@@ -113,12 +115,12 @@ def read(text: str, name: str = "", kind: str | None = None) -> LaunchFile:
     is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
     kind = kind or formats.kind_of(start, name)
     page = read_kind(text, kind, is_page=is_page and kind == "shell")
-    sign = _WINDOWS.get(name[-4:].lower())
+    sign = None if _HERE_STRING.search(text) else _WINDOWS.get(name[-4:].lower())
     return replace(page, troubles=(*page.troubles, *_foreign_continuations(page, sign))) if sign else page
 
 
 def _foreign_continuations(page: LaunchFile, sign: str) -> Iterator[Trouble]:
-    """Backslashes that continue a launch's lines where another sign does."""
+    """Find backslashes at line ends of launches in scripts whose shell continues lines with another sign."""
     for start in page.starts:
         for match in _BACKSLASH.finditer(page.text, start.start, start.end):
             place = match.start()
@@ -165,22 +167,16 @@ def from_argv(words: Sequence[str]) -> LaunchFile:
     return _page("argv", text, reading)
 
 
-def from_arguments(
-    arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
-) -> WrittenLaunch:
-    """Build a launch from the arguments that a log prints, by argparse destination.
-
-    `spelling` returns an option's name for a destination.
-    """
-    spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
+def from_arguments(arguments: Mapping[str, Any]) -> WrittenLaunch:
+    """Build a launch from the arguments that a log prints, by argparse destination."""
     values: list[str] = []
     for dest, value in arguments.items():
-        if dest in {"model_tag", "model"} and entry == "serve" and isinstance(value, str):
+        if dest in {"model_tag", "model"} and isinstance(value, str):
             if not values or values[0].startswith("-"):
                 values.insert(0, value)
         else:
-            values += option_words(spell(dest), value)
-    return WrittenLaunch(entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
+            values += option_words(option_of(dest), value)
+    return WrittenLaunch("serve", tuple(Word(value, 0, 0, value) for value in values), 0, 0, kind="log")
 
 
 def _too_much(at: int, what: str) -> Trouble:

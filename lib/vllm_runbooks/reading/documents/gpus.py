@@ -14,7 +14,12 @@ _NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVIC
 _GIVING = ("NVIDIA_VISIBLE_DEVICES",)
 """Variable that assigns GPUs to a container whose command does not."""
 VARIABLES = (*_NARROWING, *_GIVING)
-_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(--?[a-zA-Z-]{1,30})[= \t][ \t]*([\w:.,-]{1,80})", re.MULTILINE | re.ASCII)
+_DIRECTIVE = re.compile(r"^#SBATCH(?P<options>[ \t](?:[^\n#]|(?<![ \t])#)*)", re.MULTILINE)
+_DIRECTED = re.compile(
+    r"[ \t](?P<name>--[a-z-]{2,30}|-[A-Za-z])(?:=|[ \t]{1,8}|(?=\d))(?P<value>[\w:.,-]{1,80})", re.ASCII
+)
+_SPREAD = frozenset(("-n", "--ntasks", "--ntasks-per-node"))
+"""Options that may put a job on several hosts if the number of hosts is not given."""
 _OF_JOB = ("--gres", "--gpus-per-node", "--gpus", "-G")
 OF_STEP = frozenset((*_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group"))
 """Options of `srun` that give a part of a job other GPUs."""
@@ -81,13 +86,19 @@ def added(before: Gpus | None, more: Gpus | None) -> Gpus | None:
 
 def of_job(script: Excerpt) -> Gpus | None:
     """GPUs of a Slurm job on one host, by the directives of its script; None if unknown."""
-    directives = {match[1]: match for match in _DIRECTIVE.finditer(script.text)}
+    lines = (line.span("options") for line in _DIRECTIVE.finditer(script.text))
+    directives = {match["name"]: match for span in lines for match in _DIRECTED.finditer(script.text, *span)}
     given = [directives[name] for name in _OF_JOB if name in directives]
-    is_one = all(directives[name][2] == "1" for name in ("--nodes", "-N") if name in directives)
+    hosts = {directives[name]["value"] for name in ("--nodes", "-N") if name in directives}
+    is_one = hosts == {"1"} or (
+        not hosts and {directives[name]["value"] for name in _SPREAD & directives.keys()} <= {"1"}
+    )
     if len(given) != 1 or not is_one or "hetjob" in script.text:
         return None
-    kind, _, count = given[0][2].rpartition(":")
-    is_of_gpus = given[0][1] != "--gres" or kind.partition(":")[0] == "gpu"
-    if not is_of_gpus or not _NUMBER.fullmatch(count):
+    name, value = given[0].group("name", "value")
+    devices = [part for part in value.split(",") if name != "--gres" or part.partition(":")[0] == "gpu"]
+    counts = [part.rpartition(":")[2] for part in devices]
+    if not devices or not all(_NUMBER.fullmatch(count) for count in counts):
         return None
-    return Gpus(None, int(count), script.at[given[0].start(1)], script.at[given[0].end(2)])
+    count = sum(map(int, counts))
+    return Gpus(None, count, script.at[given[0].start("name")], script.at[given[0].end("value")])

@@ -273,7 +273,7 @@ def _item(item: Scalar) -> list[Word]:
 def _settings(node: Node | None, *, own: tuple[str, ...], is_known: bool) -> list[Word]:
     """Words of a mapping from names of options to values."""
     made: list[Word] = []
-    pairs = node.items() if isinstance(node, yaml_places.Mapping) else []
+    pairs = yaml_places.pairs(node)
     is_dashed = all(key.value.startswith("-") for key, _ in pairs)
     for key, value in pairs:
         option = key.value if is_dashed else option_of_key(key.value)

@@ -69,7 +69,7 @@ def _of_composer(values: Sequence[str], index: int, at: int) -> ContainerLaunche
 
 
 _MAPPING = re.compile(
-    r"(?:(\[[\da-fA-F:.]{2,45}\]|::1|[\d.]{7,15}|\?):)?(?:(\d{0,5}|\?)(?:-\d{1,5})?:)?(\d{1,5})(-\d{1,5})?(?:/(\w{1,5}))?",
+    r"(?:(\[[\da-fA-F:.]{2,45}\]|::1|[\d.]{7,15}|\?):)?(?:(?:(\d{1,5})|\d{0,5}(?:-\d{1,5})?|\?):)?(\d{1,5})(-\d{1,5})?(?:/(\w{1,5}))?",
     re.ASCII,
 )
 """`[[ADDRESS:]HOST:]CONTAINER[/PROTOCOL]` of one port or a range; a `?` is filled in later."""
@@ -83,12 +83,14 @@ _LATER = re.compile(
 
 
 def published(value: str | None, start: int, end: int) -> PublishedPort:
-    """A port mapping as docker writes it."""
+    """Parse a port mapping in Docker's form."""
     match = _MAPPING.fullmatch(_LATER.sub("?", value or ""))
     if match is None:
         return PublishedPort("", None, None, True, start, end)
-    host, inside = int(match[2]) if (match[2] or "?") != "?" else None, None if match[4] else int(match[3])
-    return PublishedPort(match[1] or "", host, inside, match[5] in {None, "tcp"}, start, end)
+    inside = None if match[4] else int(match[3])
+    return PublishedPort(
+        match[1] or "", int(match[2]) if match[2] else None, inside, match[5] in {None, "tcp"}, start, end
+    )
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> ContainerOptions:
@@ -204,7 +206,7 @@ def _take(options: ContainerOptions, name: str, argument: Word | None, word: Wor
 
 
 def _setting(argument: Word, word: Word) -> Iterator[Setting]:
-    """The variable of an option `--env`; a name alone hands on the shell's own value."""
+    """Variable of an option `--env`; a name without a value passes the shell's variable."""
     value = argument.value
     setting = setting_of(argument, "option")
     if setting is not None:

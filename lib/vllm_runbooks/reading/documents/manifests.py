@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.arguments.as_typed import option_of
 from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
@@ -374,8 +376,8 @@ class _Manifest:
     def _options(
         self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping, *, is_service: bool
     ) -> ContainerOptions:
-        """A service as the options of a container; for another program's task its ports alone are certain."""
-        names = {f"--{key.replace('_', '-')}" for key in values}
+        """Convert a service to container options; of other programs' tasks, only the ports are certain."""
+        names = set(map(option_of, values))
         devices = yaml_places.at(values.get("deploy"), "resources", "reservations")
         if any(yaml_places.at(devices, key) is not None for key in ("devices", "generic_resources")):
             names.add("--gpus")
@@ -396,24 +398,28 @@ class _Manifest:
         )
 
     def _health(self, name: str, values: Mapping[str, Node], check: yaml_places.Mapping) -> pods.Probe:
-        """The health check of a service, with its time if something acts on it."""
+        """Parse the health check of a service; its time is known only if another service or autoheal uses it."""
         test, retries = check.get("test"), check.get("retries")
-        others = yaml_places.at(self.root, "services")
-        waits = [
-            yaml_places.at(other, "depends_on", name, "condition")
-            for _, other in (others.items() if isinstance(others, yaml_places.Mapping) else ())
-        ]
-        is_awaited = any(isinstance(wait, Scalar) and wait.value == "service_healthy" for wait in waits)
-        is_awaited = is_awaited or any("autoheal" in text for text in pods.text_of(values.get("labels")))
+        is_awaited = name in self._awaited or any("autoheal" in text for text in pods.text_of(values.get("labels")))
         count, interval = pods.number(retries, 3), _seconds(check.get("interval"), 30)
         grace, place = _seconds(check.get("start_period"), 0), retries or test or check
-        is_known = is_awaited and not isinstance(test, yaml_places.Mapping) and test is not None
+        is_known = is_awaited and isinstance(test, (Scalar, yaml_places.Sequence)) and "NONE" not in pods.text_of(test)
         allowed = (
             int(grace + count * interval)
             if is_known and count is not None and interval is not None and grace is not None
             else None
         )
         return pods.Probe("healthcheck", test, None, allowed, place.start, place.end)
+
+    @cached_property
+    def _awaited(self) -> frozenset[str]:
+        """Services that others wait for until they are healthy."""
+        services = yaml_places.at(self.root, "services")
+        needs = [yaml_places.at(node, "depends_on") for _, node in yaml_places.pairs(services)]
+        awaited = (
+            (key.value, yaml_places.at(need, "condition")) for item in needs for key, need in yaml_places.pairs(item)
+        )
+        return frozenset(name for name, how in awaited if isinstance(how, Scalar) and how.value == "service_healthy")
 
     def _container(self, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         environment = self._environment(values.get("env"), is_interpolated=False)

@@ -1,4 +1,4 @@
-"""Values that are filled in later: `<model>`, `PORT`, `{{ .Values.model }}`, `${X}`, `...`, `[options]`.
+"""Placeholders: `<model>`, `PORT`, `{{ .Values.model }}`, `${X}`, `...`, `[options]`.
 
 An unknown part of a text is the sign `UNKNOWN`, with its text and `END` behind it if that is kept: to a shell, to YAML
 and to systemd both are letters like any other. `filled` makes a word with the sign unknown.
@@ -56,12 +56,12 @@ def marked(text: str, *, is_page: bool) -> str:
 
 
 def masked(match: re.Match[str]) -> str:
-    """The unknown text of a match, as long as it was."""
+    """Placeholder for an unknown text, of the same length."""
     return f"{UNKNOWN}{'x' * (len(match[0]) - 2)}{END}"
 
 
 def filled(word: Word) -> Word:
-    """The word, with an unknown value if a part of it is unknown."""
+    """The word; its value is None if a part of it is unknown."""
     if word.value is not None and UNKNOWN in word.value:
         return replace(word, value=None, why="placeholder", at=None)
     return word

@@ -36,7 +36,7 @@ SEVERAL_HOSTS = re.compile(
 
 
 def number(node: Node | None, default: int | None = None) -> int | None:
-    """A small number; None for anything else, `default` for nothing."""
+    """Number with at most six digits; None for any other text, `default` without a node."""
     text = node.value if isinstance(node, Scalar) else ""
     return default if node is None else int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else None
 
@@ -59,8 +59,7 @@ def _word(node: Node | None, *path: str) -> str:
 
 def _words(node: Node | None) -> Mapping[str, str]:
     """The pairs of a mapping whose value is a scalar."""
-    pairs = node.items() if isinstance(node, yaml_places.Mapping) else []
-    return {key.value: value.value for key, value in pairs if isinstance(value, Scalar)}
+    return {key.value: value.value for key, value in yaml_places.pairs(node) if isinstance(value, Scalar)}
 
 
 def _is_port(node: Node | None) -> bool:
@@ -78,7 +77,7 @@ class Probe(NamedTuple):
     allowed_seconds: int | None
     """Seconds after which the container is restarted if it does not answer."""
     start: int
-    """Offsets of what sets these seconds."""
+    """Offsets of the setting that determines `allowed_seconds`."""
     end: int
 
 
@@ -106,7 +105,7 @@ def _probe(key: Scalar, node: yaml_places.Mapping) -> Probe:
 
 @dataclass(frozen=True)
 class PodContainer:
-    """A container of a pod as written."""
+    """Container of a pod."""
 
     node: yaml_places.Mapping
     pod: Pod
@@ -147,10 +146,9 @@ class PodContainer:
         if not isinstance(resources, yaml_places.Mapping) or resources.get("claims") is not None:
             return True
         for part in map(resources.get, ("limits", "requests")):
-            if yaml_places.scalars(part) and isinstance(part, Scalar):
+            if isinstance(part, Scalar) and yaml_places.scalars(part):
                 return True
-            names = [key.value for key, _ in part.items()] if isinstance(part, yaml_places.Mapping) else []
-            if any("/" in name or not name.isascii() for name in names):
+            if any("/" in key.value or not key.value.isascii() for key, _ in yaml_places.pairs(part)):
                 return True
         return False
 
@@ -182,7 +180,7 @@ class Pod:
     template: yaml_places.Mapping
     """The mapping with its metadata."""
     is_complete: bool
-    """Whether nothing is merged into it before it runs."""
+    """Whether the manifest is complete, not a patch or a template."""
 
     def items(self, key: str) -> list[Node]:
         return yaml_places.items(self.node.get(key))
@@ -206,20 +204,18 @@ class Pod:
 
     @property
     def has_gpus(self) -> bool:
-        """Whether something other than a container's resources may give it GPUs."""
-        marks = [text for key in ("annotations", "labels") for text in self._metadata(key)]
+        """Whether the pod may get GPUs other than by its containers' resources."""
+        metadata = yaml_places.at(self.template, "metadata")
+        marks = [text for key in ("annotations", "labels") for text in text_of(yaml_places.at(metadata, key))]
         gives = ("runtimeClassName", "resourceClaims", "resources", "schedulerName")
         return any(self.node.get(key) is not None for key in gives) or any("gpu" in text.lower() for text in marks)
-
-    def _metadata(self, key: str) -> list[str]:
-        return text_of(yaml_places.at(self.template, "metadata", key))
 
     @property
     def has_known_ports(self) -> bool:
         return all(container.has_known_ports for container in self.containers) and not self.has_init
 
     def resolved(self, port: Scalar) -> tuple[Scalar, int | None]:
-        """As for a container, for the ports of all."""
+        """Resolve a port against the ports of all containers."""
         found = [container.resolved(port) for container in self.containers]
         return next((pair for pair in found if pair[1] is not None), (port, number(port)))
 
@@ -242,7 +238,7 @@ def containers_of(root: Node, *, is_template: bool) -> dict[int, PodContainer]:
 
 
 class PodService(NamedTuple):
-    """A Service with a selector and an address of its own."""
+    """A Service with a selector and a cluster IP."""
 
     selector: Mapping[str, str]
     ports: Sequence[Scalar]
@@ -313,7 +309,7 @@ def gpu_limit(resources: Node | None) -> Scalar | None:
     """The number of GPUs that a container's resources limit or request; None if they have none."""
     for part in ("limits", "requests"):
         named = yaml_places.at(resources, part)
-        for key, value in named.items() if isinstance(named, yaml_places.Mapping) else []:
+        for key, value in yaml_places.pairs(named):
             if key.value.endswith("/gpu") and isinstance(value, Scalar):
                 return value
     return None

@@ -362,7 +362,7 @@ class _Command:
         return None
 
     def _misspelt(self, index: int) -> tuple[str, int] | None:
-        """`vllm srve MODEL`: the subcommand is a typing error of `serve`, which vLLM rejects."""
+        """Recognize a typo of `serve`, as in `vllm srve MODEL`, which vLLM rejects."""
         is_command = index == 0 or self.heads[0] in word_list("wrappers")
         is_whole = len(self.words) > index + 2
         return ("serve", 2) if is_command and is_whole and misspelt(self.values[index + 1], ["serve"]) else None
@@ -505,14 +505,15 @@ class _Command:
             self._add_node(image, options, around)
 
     def _put_before(self, first: int, before: tuple[Word, ...]) -> None:
-        """Add the words of a container's command to the launches in it, from an index on."""
+        """Prepend the container's command to the launches from index `first` on."""
+        places = {(word.start, word.end) for word in before}
         self.reading.change_starts(
             first,
             lambda start: replace(
                 start,
                 start=min(self.words[0].start, start.start),
                 end=max(self.words[-1].end, start.end),
-                prefix=(*before, *(word for word in start.prefix if word not in before)),
+                prefix=(*before, *(word for word in start.prefix if (word.start, word.end) not in places)),
                 invocation=self.around.invocation,
             ),
         )

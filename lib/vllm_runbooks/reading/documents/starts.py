@@ -126,8 +126,8 @@ class ContainerOptions:
     def shares_memory(self) -> bool | None:
         """Whether it has more shared memory than by default; None if unknown."""
         is_mounted = any("/dev/shm" in mount for mount in self.mounts)  # noqa: S108 - compared, not opened
-        is_shared = is_mounted or self.ipc not in {"", "private"} or not self.names.isdisjoint(_GIVE_MEMORY)
-        return is_shared or (False if self.is_complete else None)
+        is_shared = self.ipc not in {"", "private", "shareable"} or not self.names.isdisjoint(_GIVE_MEMORY)
+        return is_mounted or is_shared or (False if self.is_complete else None)
 
     @property
     def is_local(self) -> bool:
@@ -147,10 +147,10 @@ class LaunchContext:
     """Settings of this document that the launch sees."""
     image: Word | None = None
     group: Gpus | None = None
-    """GPUs of all pods that serve together, if the launch is in one of several, or of its Slurm job on one host."""
+    """GPUs of all pods of the launch's group, or of its Slurm job on one host."""
     container: ContainerOptions | None = None
     pod: PodContainer | None = None
-    """Container of a pod that it runs in."""
+    """Container of the pod that runs the launch."""
     language: str = "shell"
     """Syntax of the words: "shell", "compose" (a text that Compose splits), "yaml", "json" or
     "python" (lists), "systemd", "glued", "argv"."""
@@ -250,7 +250,7 @@ class Around(LaunchContext):
     gpus: Gpus | None = None
     """GPUs of the container."""
     job: Gpus | None = None
-    """GPUs of the Slurm job around it."""
+    """GPUs of the Slurm job that runs the launch."""
     is_page: bool = False
     """In a page `<model>` is a placeholder and `...` an omission, whatever a shell would make of them."""
     depth: int = 0

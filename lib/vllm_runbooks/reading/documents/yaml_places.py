@@ -199,6 +199,11 @@ def items(node: Node | None) -> list[Node]:
     return node.items if isinstance(node, Sequence) else []
 
 
+def pairs(node: Node | None) -> list[tuple[Scalar, Node]]:
+    """Pairs of a mapping; none of anything else."""
+    return node.items() if isinstance(node, Mapping) else []
+
+
 def scalars(node: Node | None) -> list[Scalar]:
     """A scalar, or those of a sequence."""
     if isinstance(node, Scalar):

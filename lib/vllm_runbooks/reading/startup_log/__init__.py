@@ -76,7 +76,7 @@ class _LogReader:
         self.period = period
         self.has_dates = False
         self.place = 0
-        """Of the last time in the period: before it (-1), in it, or after it (1)."""
+        """Position of the last printed time: before the period (-1), in it (0) or after it (1)."""
         self.catalog = catalog
         self.drafts: list[LaunchDraft] = []
         self.draft: LaunchDraft | None = None
@@ -98,8 +98,7 @@ class _LogReader:
     def take(self, lines: Sequence[LogLine]) -> None:
         if isinstance(lines, SkippedLines):
             for sample in lines.samples:
-                assert self.draft is not None  # noqa: S101 - the first statistics of a run are read
-                if self._place(sample.time) == 0:
+                if self._place(sample.time) == 0 and self.draft is not None:
                     self.draft.note_throughput(sample)
             return
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
@@ -134,7 +133,7 @@ class _LogReader:
                 self._note_warning(draft, line)
 
     def _place(self, time: str | None) -> int:
-        """Whether a line is before the period (-1), in it, or after it (1); without a time it is where the last was."""
+        """Position of a line as in `Period.place`; a line without a time has that of the previous one."""
         if self.period and (at := moment(time)) and at.form == "date":
             self.has_dates = True
             self.place = self.period.place(at)

@@ -21,7 +21,7 @@ an exception's message, affects at most the next four lines."""
 _BLOCK = 1 << 20
 """Characters that are searched together."""
 _REPEATED, _FIRST_REPEATED = 5000, 4200
-"""Equal lines without a meaning from which on most are skipped, and how many are read (above a message's length)."""
+"""Shortest run of equal lines that is skipped, and how many of its lines are read (more than any message has)."""
 _OPEN = ".*"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
 _PREFIX = (
@@ -72,7 +72,8 @@ class RoutineLines:
             bodies.append(f"({re.sub(r'[?]P<[a-z_]+>', '', source.removesuffix(_OPEN))}{rest})")
             group += 1 + len(named)
         self._repeated = group
-        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{{_REPEATED - 1},}}"
+        # Match short runs too: otherwise every line of a run that is too short would be compared with all others.
+        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{7,}}"
         self._finditer = re.compile(
             f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n|{repeated}", re.ASCII | re.MULTILINE
         ).finditer
@@ -92,10 +93,12 @@ class RoutineLines:
             group = match.lastindex or 0
             if group == self._repeated:
                 line = match[group]
-                if not self._meanings(line) and not self._may_hold_header(line, 0, len(line)):
+                count = (end - begin) // len(line)
+                is_long = count >= _REPEATED and not self._meanings(line)
+                if is_long and not self._may_hold_header(line, 0, len(line)):
                     run.number = number
                     yield from run.interrupted(text[position:begin] + line * _FIRST_REPEATED)
-                    run.number += (end - begin) // len(line) - _FIRST_REPEATED - _KEPT
+                    run.number += count - _FIRST_REPEATED - _KEPT
                     yield run.skipped(run.number)
                     yield from run.interrupted(line * _KEPT)
                     position, number = end, run.number
