@@ -1410,7 +1410,7 @@ def test_an_issue_always_has_a_message() -> None:
     """A rule whose sentences all depend on an unknown value is reported by its title."""
     linted = checking.lint_text('vllm serve Qwen/Qwen3-8B --port "${PORT:?}"\n')
 
-    assert [issue.message for issue in linted.issues] == ["Server port open to everyone without an API key."]
+    assert [issue.message for issue in linted.issues] == ["Server accepts requests from everyone without an API key."]
 
 
 TEMPLATES = {
