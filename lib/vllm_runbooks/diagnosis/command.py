@@ -110,7 +110,7 @@ def diagnose(
     Pass a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
     `-` for standard input.
 
-    Exit status: 0 healthy, 1 a cause was found or health is unproven, 2 invalid input.
+    Exit status: 0 if the launch is healthy, 1 if a cause is found or health is unproven, 2 for invalid input.
     """
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog
