@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--follow",
     is_flag=True,
-    help="Update the answer while the log grows: a file until Ctrl-C, standard input until its end.",
+    help="Keep updating the answer as the log grows: a file until Ctrl-C, standard input until its end.",
 )
 @click.option(
     "--command",

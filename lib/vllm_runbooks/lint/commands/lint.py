@@ -54,7 +54,7 @@ class _WithCommand(click.Command):
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE|FOLDER…|-] [-- COMMAND…]", type=complete.SCRIPT)
-@release("--vllm", text="Release to check for (default: the image's tag, else the newest).")
+@release("--vllm", text="Release to check against (default: the image's tag, else the newest).")
 @GPUS
 @click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply, as in option.unknown,shell.")
 @click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to skip.")
