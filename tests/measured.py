@@ -344,14 +344,14 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share + 0.0:+.2f} %".replace("-0.00", "+0.00")
+    return f"{100 * share + 0.0:+.2f}%".replace("-0.00", "+0.00")
 
 
 def _row(name: str, offs: Sequence[Off]) -> list[str]:
     far = max(offs, key=lambda off: abs(off.error))
     within = [str(sum(abs(off.error) <= step for off in offs)) for step in _STEPS]
     middle = median(abs(off.error) for off in offs)
-    return [name, str(len(offs)), *within, f"{100 * middle:.2f} %", f"{_percent(far.error)} ({far.start.id})"]
+    return [name, str(len(offs)), *within, f"{100 * middle:.2f}%", f"{_percent(far.error)} ({far.start.id})"]
 
 
 def _summary() -> str:
@@ -366,7 +366,7 @@ def _summary() -> str:
         "concurrency": "requests for the printed memory",
     }
     rows += [_row(name, [off for off in counts() if off.figure == figure]) for figure, name in names.items()]
-    return _table(["", "launches", *(f"within {100 * step:g} %" for step in _STEPS), "median", "worst"], rows)
+    return _table(["", "launches", *(f"within {100 * step:g}%" for step in _STEPS), "median", "worst"], rows)
 
 
 class _Era(NamedTuple):

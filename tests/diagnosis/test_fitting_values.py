@@ -281,7 +281,7 @@ def test_the_reason_against_the_usual_fix_is_printed() -> None:
     (over,) = asked(PROFILE["the weights exceed the budget"][0]).notes
     (needed,) = asked(log(busy(4.2)), lang="zh").notes
 
-    assert over == "Smaller batches do not help: the weights need about 14.19 GiB per GPU, the budget is 10.83 GiB."
+    assert over == "Smaller batches do not help: the weights need about 14.19 GiB per GPU, but the budget is 10.83 GiB."
     assert needed == "调低 gpu_memory_utilization 没有用：权重和激活大约需要 28.38 GiB 显存。"
 
 

@@ -177,7 +177,7 @@ def test_intervals_of_pairs_match_references(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
 def test_paired_intervals_have_their_nominal_coverage(shares: tuple[float, float, float]) -> None:
-    """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95 %."""
+    """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95%."""
     number, (both_right, alone, other) = 24, shares
     neither, truth, held = 1 - sum(shares), other - alone, 0.0
     for a, b, c in product(range(number + 1), repeat=3):

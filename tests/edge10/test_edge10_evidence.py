@@ -286,7 +286,7 @@ def test_each_step_of_a_job_has_its_problem_and_fix() -> None:
     assert "`edge10.host_toolkit_missing`" in host.fact
     assert "apt install nvidia-container-toolkit" in host.do
     scripts = steps_of.scripts(told)
-    assert scripts[0].fact.startswith("compile.py:11:1: With a GPU")
+    assert scripts[0].fact.startswith("compile.py:11:1: On the GPU")
     assert scripts[-1].fact == "3 more problems below."
     assert [each.fact.partition(" ")[0] for each in steps_of.artefacts(told)] == [
         "Qwen3-VL-4B-Instruct-AWQ/preprocessor_config.json", "4die/visual",

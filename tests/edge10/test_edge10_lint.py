@@ -435,7 +435,9 @@ def test_the_command_lists_issues_and_the_kind_of_each_script(capsys: pytest.Cap
     assert status == 1
     assert "error[edge10.remap-dies]: LM_die_remap is not a valid die order" in out
     assert f"--> {wrong_one}:9:21\n" in out
-    assert f"{wrong_one}: compile-llm Found 1 error and 1 warning, checked for edge10-1.1.7;" in " ".join(out.split())
+    assert f"{wrong_one}: compile-llm Found 1 error and 1 warning, checked against edge10-1.1.7;" in " ".join(
+        out.split()
+    )
     status, out, _ = run(capsys, "edge10", "lint", right)
     assert (status, "\nNo problems found" in out) == (0, True)
 

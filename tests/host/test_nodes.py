@@ -579,7 +579,7 @@ def test_a_collective_that_failed_as_advised_is_not_answered_by_the_same_advice(
 
     assert {as_advised.id, otherwise.id} == {meanings.COLLECTIVE}
     assert "they are not the cause" in as_advised.do
-    assert "set each node's own variables" in otherwise.do
+    assert "set the variables that cluster check lists" in otherwise.do
 
 
 def test_a_failed_collective_has_its_cause_and_a_fix() -> None:

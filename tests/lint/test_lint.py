@@ -851,7 +851,7 @@ def test_the_verdict_on_commands() -> None:
     )  # fmt: skip
 
 
-CHECKED_FOR = "checked for vLLM 0.19.0."
+CHECKED_FOR = "checked against vLLM 0.19.0."
 JUDGED = CommandRelease("0.19.0", "given", "0.19.0")
 FAULT = Issue("option.unknown", IssueSeverity.ERROR, 3, 14, "vllm serve m \\\n  --x", "100% wrong,\nno: such", None)
 MENDED = Issue(
@@ -904,7 +904,7 @@ def test_an_issue_has_the_format_of_a_compiler() -> None:
         "error[option.unknown]: 100% wrong,\\nno: such\n --> a\\x1b.sh:3:14\n\n"
         "warning[shell.blank]: A blank <b> \\x1b[31m\n --> a\\x1b.sh:4:1\n  = fixable with --fix\n\n"
         "info[name.latest]: The newest\n --> a\\x1b.sh:9:2\n\n"
-        "Found 1 error, 1 warning and 1 info (1 fixable with --fix) in 1 launch, checked for vLLM 0.19.0."
+        "Found 1 error, 1 warning and 1 info (1 fixable with --fix) in 1 launch, checked against vLLM 0.19.0."
     )
     name = "--max-modle-len"
     source = SourceLine(f"\tvllm serve \u4e2d\u6587\x1b {name} 9", 16, 16 + len(name))
@@ -1090,7 +1090,7 @@ def test_an_unknown_release_is_named_once(tmp_path: Path, capsys: pytest.Capture
         assert cli.run(["lint", str(script), *release]) == 1
         out = capsys.readouterr().out
         assert out.startswith("error[")
-        assert " ".join(out.split()).endswith(f", checked for vLLM 0.19.0{said}.")
+        assert " ".join(out.split()).endswith(f", checked against vLLM 0.19.0{said}.")
 
 
 def test_issues_above_the_limit_are_counted() -> None:
@@ -1269,7 +1269,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
 
     assert shown.plain == render.issues.text(FOUND, "line")
     assert shown.html.startswith(
-        "<p>Found 1 error, 1 warning and 1 info in 1 launch, checked for vLLM 0.19.0.</p><table><tr>"
+        "<p>Found 1 error, 1 warning and 1 info in 1 launch, checked against vLLM 0.19.0.</p><table><tr>"
     )
     assert [re.sub("<[^>]*>", "|", row).strip("|") for row in rows] == [
         "3:14|||error|||||100% wrong,\nno: such||||vllm serve m \\|||option.unknown",
@@ -1280,7 +1280,7 @@ def test_a_notebook_has_the_issues_as_a_table() -> None:
     assert tones == [[elements.RED], [elements.AMBER], [elements.BLUE]]
     assert re.findall("<th[^>]*>([^<]*)</th>", shown.html) == ["place", "", "issue", "fixable"]
     bare = render.issues.table(replace(FOUND, issues=()))
-    assert bare.html == "<p>No problems found in 1 launch, checked for vLLM 0.19.0.</p>"
+    assert bare.html == "<p>No problems found in 1 launch, checked against vLLM 0.19.0.</p>"
 
 
 def test_a_notebook_has_the_launch() -> None:
@@ -1323,7 +1323,7 @@ def test_changed_defaults_are_above_the_difference() -> None:
 def test_a_notebook_has_the_migration() -> None:
     """Remaining issues, the defaults as a table, and the colored difference."""
     shown = render.issues.migration(MOVED)
-    said = "Found 1 error and 1 warning in 1 launch, checked for vLLM 0.19.0. The rewritten text fixes 1 of them"
+    said = "Found 1 error and 1 warning in 1 launch, checked against vLLM 0.19.0. The rewritten text fixes 1 of them"
 
     assert shown.plain == f"{said}; remaining:\nline:3:14: 100% wrong,\nno: such\n{render.issues.changes(MOVED)}"
     assert shown.html.startswith(f"<p>{said}; remaining:</p><table>")
@@ -1433,7 +1433,7 @@ def test_an_issue_always_has_a_message() -> None:
     """A rule whose sentences all depend on an unknown value is reported by its title."""
     linted = checking.lint_text('vllm serve Qwen/Qwen3-8B --port "${PORT:?}"\n')
 
-    assert [issue.message for issue in linted.issues] == ["Server port open to everyone without an API key."]
+    assert [issue.message for issue in linted.issues] == ["Server accepts requests from everyone without an API key."]
 
 
 TEMPLATES = {

@@ -209,7 +209,7 @@ def test_hidden_style_remarks_are_counted(capsys: pytest.CaptureFixture[str], tm
         cli.run(["lint", "--vllm", "0.19.0", *arguments, str(script)])
         return " ".join(capsys.readouterr().out.rpartition("\n\n")[2].split())
 
-    rest = "in 1 launch, checked for vLLM 0.19.0."
+    rest = "in 1 launch, checked against vLLM 0.19.0."
     assert last_line(STYLE) == f"No problems found {rest} 1 style remark hidden; --profile strict shows it."
     two = last_line(STYLE.replace("--host", "--max_num_seqs 8 --host"))
     assert two == f"No problems found {rest} 2 style remarks hidden; --profile strict shows them."

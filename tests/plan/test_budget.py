@@ -42,7 +42,7 @@ def planned(
 
 @pytest.mark.parametrize("start", RECORDED, ids=lambda start: start.id)
 def test_a_recorded_launch_is_planned_from_its_command(start: Start) -> None:
-    """Weights are off by 0.5 % at most, the cache's GiB and tokens by 1.5 %, the requests by 2 %; and it fits."""
+    """Weights are off by 0.5% at most, the cache's GiB and tokens by 1.5%, the requests by 2%; and it fits."""
     assert start.weights is not None
     assert start.cache is not None
     assert start.pool is not None
@@ -110,7 +110,7 @@ def test_the_recorded_failure_is_predicted_at_its_place() -> None:
 
 
 def test_the_memory_of_the_failed_launch_matches_its_error() -> None:
-    """Weights and live encoder tensors are within 1 % of what PyTorch had allocated."""
+    """Weights and live encoder tensors are within 1% of what PyTorch had allocated."""
     found = phone()
     weights = found.ranks[0].terms[0].band
     assert found.encoder is not None
@@ -149,7 +149,7 @@ def test_without_videos_the_failed_launch_reaches_its_cache() -> None:
 
 
 def test_the_weights_of_nine_launches_in_ten_match() -> None:
-    """The printed weights are within 1 % for nine of ten launches, and always within 5 %."""
+    """The printed weights are within 1% for nine of ten launches, and always within 5%."""
     found = measured.weights()
     assert len(found) >= 100
     assert sum(abs(off.error) <= 0.01 for off in found) >= 0.9 * len(found)
@@ -158,12 +158,12 @@ def test_the_weights_of_nine_launches_in_ten_match() -> None:
 
 @in_one_test("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
 def test_the_printed_memory_yields_the_printed_requests(off: Off) -> None:
-    """The printed GiB give the printed tokens, blocks and requests within 2.5 %."""
+    """The printed GiB give the printed tokens, blocks and requests within 2.5%."""
     assert abs(off.error) <= 0.025
 
 
 def test_the_cache_memory_matches() -> None:
-    """The cache is within 5 % for at least 85 % of the launches."""
+    """The cache is within 5% for at least 85% of the launches."""
     found = measured.caches()
     assert len(found) >= 80
     assert sum(abs(off.error) <= 0.05 for off in found) >= 0.85 * len(found)

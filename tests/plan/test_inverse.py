@@ -517,7 +517,7 @@ def test_the_smallest_gpu_has_certain_expected_and_unknown_answers() -> None:
     found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])
     assert found.expected is not None
     assert (found.expected.name, found.low, found.high) == ("H200", found.expected, found.expected)
-    assert found.reasons[0].startswith("T4 is too small: the weights do not fit")
+    assert found.reasons[0].startswith("T4 is too small (the weights do not fit")
     assert found.reasons[1:] == ("unknown: a card",)
     none = inverse.smallest_card(asked, made, [card("T4")])
     assert (none.low, none.expected, none.high) == (None, None, None)

@@ -1042,7 +1042,7 @@ _STAGED = "each request passes through more stages in sequence"
     ],
 )
 def test_another_layout_names_its_gain_and_its_price(mine: dict[str, Any], theirs: dict[str, Any], said: str) -> None:
-    """If they differ by more than 5 %; more requests only with their price."""
+    """If they differ by more than 5%; more requests only with their price."""
     best = _made(**{"useful": 0.0, **theirs})
     assert list(layouts._against(_made(**{"useful": 0.0, **mine}), best)) == ([said.format(best.name)] if said else [])
 

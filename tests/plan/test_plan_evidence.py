@@ -194,7 +194,7 @@ def test_a_model_that_fits_at_a_shorter_context_is_amber_everywhere() -> None:
 
 
 def test_the_launches_of_the_field_notes_match_their_plans() -> None:
-    """Weights, cache, tokens and requests of all four are within 2 % of the plans."""
+    """Weights, cache, tokens and requests of all four are within 2% of the plans."""
     case = sources.load(FOUR_STARTS)
     said = str(render.plan_sections.compared(diagnosing.read(case), plan_evidence.starts(case)))
     off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
@@ -207,7 +207,7 @@ def test_the_launches_of_the_field_notes_match_their_plans() -> None:
 
 
 def test_the_failed_allocation_is_reproduced() -> None:
-    """The log has 698.00 MiB for a video and 22.08 GiB before; the plan has both within 1 %.
+    """The log has 698.00 MiB for a video and 22.08 GiB before; the plan has both within 1%.
 
     The page shows the verdict in green if the plan has the step, else in amber.
     """

@@ -82,12 +82,12 @@ def test_a_model_that_fits_has_its_capacity_and_its_command() -> None:
 
     assert lines[0] == "FITS     Qwen3-8B · 2\u00d7 A100-80GB · vLLM 0.33.0 · context 40,960"
     assert re.fullmatch(
-        r" {9}TP 2: KV cache 6\d\.\d GiB per GPU, 9\d\d,\d{3} tokens: 2\d concurrent requests of 40,960 tokens\.",
+        r" {9}TP 2: KV cache 6\d\.\d GiB per GPU \(9\d\d,\d{3} tokens\): 2\d concurrent requests of 40,960 tokens\.",
         lines[1],
     )
     assert lines[3] == "  Run   lint ✓  plan ✓"
     assert commands(lines) == ("vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000 \\\n  --tensor-parallel-size 2")
-    assert lines[-1] == "  For 4 other layouts, memory per GPU and sources: x --explain"
+    assert lines[-1] == "  To see 4 other layouts, memory per GPU and sources: x --explain"
     assert len(lines) == 8
 
 
@@ -96,7 +96,7 @@ def test_several_servers_have_the_command_of_the_first() -> None:
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090", vllm="0.16.0", arguments=["--max-model-len", "25480"])
 
     assert re.search(
-        r"4 servers, TP 2 each: KV cache .* tokens per server: \d+ concurrent requests",
+        r"4 servers, TP 2 each: KV cache .* tokens per server\): \d+ concurrent requests",
         " ".join(" ".join(lines[1:3]).split()),
     )
     assert " in total." in " ".join(" ".join(lines[1:3]).split())
@@ -232,7 +232,7 @@ def test_more_gpus_are_offered_up_to_a_limit() -> None:
     assert not [limit for limit in more.plan.limits if limit.startswith("the command:")]
 
     lines = shown("deepseek-ai/DeepSeek-V3", "2xRTX3090")
-    assert re.search(r"The weights need 6\d\d\.\d GiB, 2 GPUs have 47\.4 GiB\.", lines[1])
+    assert re.search(r"The weights need 6\d\d\.\d GiB, but 2 GPUs have 47\.4 GiB\.", lines[1])
     assert "        vllm-runbooks plan deepseek-ai/DeepSeek-V3 --gpus RTX3090 --find gpus --vllm 0.33.0" in lines
     assert not [line for line in lines if "Run" in line or "vllm serve" in line]
     mixed = planned("deepseek-ai/DeepSeek-V3", "H100-80GB,RTX3090")
@@ -485,7 +485,7 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     status, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "context")
 
     assert status == 1
-    assert "The weights need 61.0 GiB, the GPU has 23.7 GiB." in out
+    assert "The weights need 61.0 GiB, but the GPU has 23.7 GiB." in out
     assert "  1  Qwen3-32B-AWQ, " in out
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
@@ -682,7 +682,7 @@ def test_concurrency_is_limited_by_the_scheduler(
     assert status == 0
 
     assert f": {count} concurrent requests of " in text
-    assert "limited by --max-num-seqs, the KV cache fits " in text
+    assert "limited by --max-num-seqs (the KV cache fits " in text
 
 
 def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

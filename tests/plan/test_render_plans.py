@@ -258,7 +258,8 @@ def test_an_unknown_is_named(unknown: Plan) -> None:
     """In the answer, next to the term and in place of the KV cache, never as a number."""
     said = plans.text(unknown)
 
-    assert said.startswith("uncertain: encoder profile unknown: no rule for the pictures of this family\n")
+    why = "cannot calculate the encoder profile (no rule for the pictures of this family)"
+    assert " ".join(said.split()).startswith(f"uncertain: {why} ")
     assert "  encoder profile unknown: no rule for the pictures of this family\n" in said
     assert "  per GPU               unknown: encoder profile\n" in said
     assert "  KV cache per request  3.05 GiB per GPU\n" in said
@@ -339,7 +340,7 @@ def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
         (
             None,
             slice(2, 5),
-            "uncertain: best as PP 2, encoder profile unknown: no rule for the pictures of this family",
+            "uncertain: best as PP 2, cannot calculate the encoder profile (no rule for the pictures of this family)",
         ),
         (False, slice(4, 5), "does not fit: no valid parallel layout for these GPUs"),
     ],

@@ -603,7 +603,7 @@ def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None
 
 
 def test_measured_launches(shelf: dict[str, specs.ModelFile]) -> None:
-    """Nine of ten measured launches print the sum within 1 %, and are in the range."""
+    """Nine of ten measured launches print the sum within 1%, and are in the range."""
     found = measured(shelf)
     print_rounding = 0.005
     near = [abs(load_.expected / GIB - gib) <= gib / 100 + print_rounding for _, gib, load_ in found]

@@ -1173,7 +1173,7 @@ FAULTS = [
     ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "'!=' is not one of"),
     ("reason: [no-template]", "reason: [no-plate]", "'no-plate' is not one of"),
     ("rung: [models], reason: [no-models", "rung: [modles], reason: [no-models", "'modles' is not one of"),
-    ("{waiting} requests wait, none runs", "{witing} requests wait, none runs", "{witing} is not a fact"),
+    ("{waiting} requests are waiting, none is running", "{witing} requests wait, none runs", "{witing} is not a fact"),
     ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
     ("id: serving.queue\n", "id: serving.errors\n", "is not a unique id"),
     ("instead_of: [serving.engine_silent]", "instead_of: [serving.nothing]", "is not another condition"),

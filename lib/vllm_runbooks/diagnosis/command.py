@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--follow",
     is_flag=True,
-    help="Update the answer while the log grows: a file until Ctrl-C, standard input until its end.",
+    help="Keep updating the answer as the log grows: a file until Ctrl-C, standard input until its end.",
 )
 @click.option(
     "--command",
@@ -110,7 +110,7 @@ def diagnose(
     Pass a log file, several logs of one launch (nodes or ranks) or their folder, a recorded case, an evidence pack, or
     `-` for standard input.
 
-    Exit status: 0 healthy, 1 a cause was found or health is unproven, 2 invalid input.
+    Exit status: 0 if the launch is healthy, 1 if a cause is found or health is unproven, 2 for invalid input.
     """
     from vllm_runbooks.catalog import folders, languages
     from vllm_runbooks.catalog.load import load_catalog

@@ -96,7 +96,7 @@ def explained(values: Mapping[str, str], say: Wording) -> tuple[str, ...]:
         text = "A lower gpu_memory_utilization does not help: weights and activations need about {size} GiB of the GPU."
         return (say(text, size=values["least_gib"]),)
     if "over_weights_gib" in values:
-        text = "Smaller batches do not help: the weights need about {size} GiB per GPU, the budget is {budget} GiB."
+        text = "Smaller batches do not help: the weights need about {size} GiB per GPU, but the budget is {budget} GiB."
         return (say(text, size=values["over_weights_gib"], budget=values["over_budget_gib"]),)
     return ()
 

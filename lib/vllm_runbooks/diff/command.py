@@ -36,7 +36,7 @@ def diff(a: str, b: str, form: str) -> int:
     the one before), or a file: an exported entry, JSON output of `diagnose`, `probe` or `serve`, a results.json of
     `check`, or a case recorded by `probe --record`.
 
-    Exit status: 0 same results, apart from times; 1 different; 2 invalid input.
+    Exit status: 0 if the results are the same, apart from times; 1 if they differ; 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

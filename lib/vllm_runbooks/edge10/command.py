@@ -36,7 +36,8 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
 
     Without NAME, all supported models are listed. For an unknown name, similar names are shown.
 
-    Exit status: 0 all named models are supported, or none was named; 1 one is not, or is unknown; 2 invalid input.
+    Exit status: 0 if all named models are supported (or none is named), 1 if any is unsupported or unknown, 2 for
+    invalid input.
     """
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.catalog.toolchains import ModelSupportReport

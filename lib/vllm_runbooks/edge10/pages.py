@@ -68,7 +68,7 @@ def scripts(results: Mapping[str, LintedScripts]) -> RenderedView:
         pages.append(heading(f"{visible(name)}: {does}"))
         pages.append(issues.rows_of(linted.issues) or remark("no problems"))
     release = (
-        f"Servers and evaluations are checked for vLLM {whole.vllm.version}, which "
+        f"Servers and evaluations are checked against vLLM {whole.vllm.version}, which "
         f"{whole.toolchain} uses for evaluation."
     )
     text = joined([str(headline), plain(edge10_scripts.view(results)), release])

@@ -81,7 +81,7 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) 
     if len(results) > 1:
         count = say("{launches} in {count} files", launches=count, count=len(results))
     where = say(" in {launches}", launches=count) if launches else ""
-    scope = styled(where + say(", checked for {release}.", release=releases), Tone.FAINT)
+    scope = styled(where + say(", checked against {release}.", release=releases), Tone.FAINT)
     if not issues:
         return styled(say("No problems found"), Tone.GOOD) + scope
     total = issue_total(issues, results[0].lang, is_fixable=is_fixable)

@@ -729,7 +729,7 @@ class _GpuBudget:
         if expected < need:
             may = f"; {_gib(high)} available in the best case" if high >= need else ""
             problem = (
-                f"{CACHE_LACKS[1]}, {_gib(-expected)} short,"
+                f"{CACHE_LACKS[1]} ({_gib(-expected)} short)"
                 if expected <= 0
                 else f"{CACHE_LACKS[0]}: {_gib(expected)} available, {_gib(need)} needed"
             )

@@ -125,7 +125,7 @@ def plan(
     those of vllm serve. Without --tp, --pp or --dp all parallel layouts are ranked. If the model does not fit, the
     cheapest changes that make it fit are listed.
 
-    Exit status: 0 it fits, 1 it does not or may not, 2 it cannot be planned.
+    Exit status: 0 if the model fits, 1 if it does not or may not fit, 2 if it cannot be planned.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.plan import planner

@@ -610,7 +610,7 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
     return Term(
         "cuda_graphs",
         Band(int(band.low * low), int(band.expected * middle), int(band.expected * high)),
-        f"vLLM's estimate, 0.6 to 2.4 times the memory that the capture uses (25 measured pairs); {source}",
+        f"vLLM's estimate, which was 0.6 to 2.4 times the memory used in 25 measured captures; {source}",
     )
 
 

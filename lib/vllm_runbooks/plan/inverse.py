@@ -366,9 +366,8 @@ def smallest_card(
     low, expected, high = (fitting.get(side) for side in range(3))
     reasons = []
     if last and last.limits:
-        reasons.append(f"{last.ranks[0].device.name} is too small: {last.limits[0]}")
-    if low != expected:
-        reasons.append(f"by the conservative estimate, {f'{low.name} fits' if low else 'no GPU fits'}")
+        name = last.ranks[0].device.name
+        reasons.append(f"{name} is too small ({last.limits[0].replace(f' on {name}', '')})")
     if unknown:
         reasons.append(f"unknown: {', '.join(unknown)}")
     return Smallest(low, expected, high, tuple(reasons))

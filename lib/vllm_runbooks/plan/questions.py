@@ -132,7 +132,9 @@ def _fewest(request: PlanningRequest, knowledge: lint.Knowledge, smaller: Sequen
             calibrate=calibrate,
         )
         if smallest.expected is not None:
-            reasons.append("; ".join((f"{ONE_GPU}{smallest.expected.name}", *smallest.reasons)))
+            low = smallest.low.name if smallest.low else "none"
+            sure = "" if smallest.low == smallest.expected else f" (by the conservative estimate: {low})"
+            reasons.append("; ".join((f"{ONE_GPU}{smallest.expected.name}{sure}", *smallest.reasons)))
     chosen = answer.sure or answer.budget
     ranks = chosen.settings.ranks if chosen is not None else Ranks()
     sized = replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards))

@@ -127,7 +127,7 @@ def files(
             made[f"ray-compose-{node}.yaml"] = containers.ray_compose(joined, node, image, doubts)
     made = {name: made[name] for name in sorted(made)}
     notes = [
-        f"{finding.severity.capitalize()}: {finding.text}. So: {finding.effect}. To do: {finding.do}."
+        f"{finding.severity.capitalize()}: {finding.text}. Effect: {finding.effect}. Fix: {finding.do}."
         for finding in met
     ]
     summary = _told(request, plan, parts, nodes, made, notes=[*notes, *([why_none] if why_none else [])])

@@ -79,7 +79,7 @@ def probe(
     problem is shown with the check or figure that proves it, and with a fix and its cost. A file written by
     `--record` or `--format json`, or a recorded case, is diagnosed the same way.
 
-    Exit status: 0 no problem found, 1 a problem, 2 invalid input.
+    Exit status: 0 if no problem is found, 1 if there is a problem, 2 for invalid input.
     """
     from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.probe import checking

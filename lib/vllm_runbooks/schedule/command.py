@@ -322,10 +322,10 @@ def _make(folder: Path) -> None:
 @click.option("--quiet", is_flag=True, help="Print nothing if nothing was due.")
 @given.FORMAT
 def wake(name: str | None, *, quiet: bool, form: str) -> int:
-    """Run the jobs that are due, one after the other; timers call this.
+    """Run the jobs that are due, one after the other; timers call this command.
 
-    Exit status: 0 nothing was due, or the runs passed; 1 a run failed, was missed or interrupted, or is unknown; 2 a
-    job or the history cannot be read.
+    Exit status: 0 if nothing is due or all runs pass; 1 if a run fails, was missed or interrupted, or is unknown; 2
+    if a job or the history cannot be read.
     """
     from vllm_runbooks.history import store as history
     from vllm_runbooks.schedule import jobs

@@ -132,7 +132,8 @@ def serve(
     nodes are checked first, each gets its own arguments and environment, and if the process on one node exits, those on
     all nodes are stopped.
 
-    Exit status: the server's own; 128 plus the signal's number; 1 if it was never ready; 2 for invalid input.
+    Exit status: the server's own; 128 plus the signal number if a signal ended it; 1 if it was never ready; 2 for
+    invalid input.
     """
     from vllm_runbooks.host import gpu_memory as readings
     from vllm_runbooks.runbooks import recording

@@ -124,7 +124,7 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
         return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} Checked for {release}.")
     warnings = len(by[IssueSeverity.WARNING])
     summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "no problems"
-    return Check("command", LaunchResult.PASSED, f"{summary}; checked for {release}")
+    return Check("command", LaunchResult.PASSED, f"{summary}; checked against {release}")
 
 
 def _model(subject: ServedLaunch) -> Check:

@@ -18,7 +18,7 @@ _MOST_RUNS = 2000
 
 @click.group()
 def site() -> None:
-    """Build the documentation site; it loads nothing from other sites.
+    """Build the documentation site, which loads nothing from other sites.
 
     npm is needed once, for the pages that run in the browser.
     """

@@ -175,8 +175,8 @@ def command_sources(group: click.Group | None) -> dict[str, str]:
         if command is not None
     ]
     intro = (
-        "All commands and options, as in `--help`. Exit status: 0 no problems; 1 "
-        "a problem, or a result that is unknown; 2 invalid input: one line on standard "
+        "All commands and options, as in `--help`. Exit status: 0 if there is no "
+        "problem; 1 if there is one, or if a result is unknown; 2 for invalid input: one line on standard "
         "error states the reason, and standard output is empty."
     )
     pages = {

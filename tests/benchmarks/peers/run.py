@@ -102,7 +102,7 @@ def error(row: Row, case: Case, figure: str) -> float | None:
 def _percent(part: float) -> str:
     if part >= 1:
         return f"x{part + 1:.1f}"
-    return f"{round(100 * part, 1) + 0.0:+.1f} %"
+    return f"{round(100 * part, 1) + 0.0:+.1f}%"
 
 
 def _number(value: float, figure: str) -> str:
@@ -196,7 +196,7 @@ def _summary(rows: Sequence[Row]) -> str:
         cells = [peer, own[0]["version"]]
         for figure in figures:
             off = [abs(e) for row in own if (e := error(row, cases[row["case"]], figure)) is not None]
-            cells.append(f"{100 * median(off):.1f} % of {len(off)}" if off else "-")
+            cells.append(f"{100 * median(off):.1f}% of {len(off)}" if off else "-")
         judged = [
             row["verdict"] == real
             for row in own

@@ -94,7 +94,7 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: 
     seconds. Every node needs this package: in Ray's Python, or in the Python that agent= names for
     a host.
 
-    Exit status: 0 no problem found, 1 a problem or a failed measurement, 2 invalid input.
+    Exit status: 0 if no problem is found, 1 if there is a problem or a measurement failed, 2 for invalid input.
     """
     from vllm_runbooks.host.nodes import loading as node_loading
 

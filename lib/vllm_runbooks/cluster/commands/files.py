@@ -82,10 +82,11 @@ def files(
 
     Each node gets scripts, container commands, compose files and systemd units.
     MODEL is planned for the nodes' GPUs; without --tp, --pp or --dp the best layout is used. Pipeline stages get layers
-    in proportion to the memory of unequal GPUs. Each node gets its own VLLM_HOST_IP and interface. Problems of a launch
-    on these nodes are reported. Nothing is launched.
+    in proportion to the memory of unequal GPUs. Each node gets its own VLLM_HOST_IP and interface. Problems that
+    would affect a launch on these nodes are reported. Nothing is launched.
 
-    Exit status: 0 written; 1 it does not fit, may not fit, or the nodes have a problem; 2 invalid input.
+    Exit status: 0 if the files are written; 1 if the model does not or may not fit, or the nodes have a problem; 2 for
+    invalid input.
     """
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.core.display import to_json

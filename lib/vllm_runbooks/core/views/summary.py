@@ -188,7 +188,7 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
         blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
-    for name, text in (("So", statement.effect), ("Fix", statement.action)):
+    for name, text in (("Note", statement.effect), ("Fix", statement.action)):
         if text:
             blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))
     return blocks
@@ -389,7 +389,7 @@ def rest_step(parts: Sequence[str], again: str, say: Callable[[str], str] = str)
     """
     *parts, last = parts
     text = say(" and ").join(part for part in (say(", ").join(parts), last) if part)
-    return Step("", say("For {parts}").format(parts=text), again) if again else None
+    return Step("", say("To see {parts}").format(parts=text), again) if again else None
 
 
 def concurrency_text(count: float) -> str:

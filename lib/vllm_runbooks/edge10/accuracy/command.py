@@ -44,8 +44,8 @@ def compare(*, float_: Path, quantised: Path, threshold: float, confidence: floa
     ORIGINAL (float) and QUANTISED are each a report of EvalScope, its work folder, the table that it prints, or results
     of VLMEvalKit. If both have the individual answers, they are compared question by question.
 
-    Exit status: 0 the loss is below the threshold, at the requested confidence; 1 it is not, or the
-    result is inconclusive; 2 invalid input.
+    Exit status: 0 if the loss is below the threshold, at the requested confidence; 1 if it is not, or if the result is
+    inconclusive; 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

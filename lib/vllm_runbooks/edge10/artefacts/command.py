@@ -49,7 +49,7 @@ def check(*, name: str, float_name: str | None, explain: bool, form: str, **expe
 
     For a FOLDER, file contents are checked; for a LISTING (output of `tree` or `ls -lR`), only names and sizes.
 
-    Exit status: 0 no problem found, 1 a problem or an open question, 2 invalid input.
+    Exit status: 0 if no problem is found, 1 if there is a problem or an open question, 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

@@ -40,7 +40,7 @@ def preflight(
     Each Docker query has a timeout of 5 seconds. Nothing is downloaded, started, changed or logged in to.
     Facts that cannot be read are reported as unknown, never as passed.
 
-    Exit status: 0 no problem found, 1 a problem or an unknown fact, 2 invalid input.
+    Exit status: 0 if no problem is found, 1 if there is a problem or an unknown fact, 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store

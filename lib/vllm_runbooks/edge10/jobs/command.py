@@ -29,8 +29,8 @@ def make(*, job: str | None, out: Path | None, replace: bool, example: bool, exp
     JOB is a small YAML file; the toolchain's facts supply the rest. The files are checked as
     `edge10 lint` checks yours. Nothing is run.
 
-    Exit status: 0 written; 1 the job contradicts itself or the facts, or a fact is unknown; 2 invalid input, or a file
-    would be overwritten.
+    Exit status: 0 if the files are written; 1 if the job contradicts itself or the facts, or a fact is unknown; 2 for
+    invalid input, or if a file would be overwritten.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.summary import summary_view

@@ -38,7 +38,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input. Files
     given together, or in one FOLDER, are checked together. Nothing is executed.
 
-    Exit status: 0 no error; 1 an error, or no toolchain step was recognized; 2 invalid input.
+    Exit status: 0 if there is no error; 1 if there is one, or no toolchain step is recognized; 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact

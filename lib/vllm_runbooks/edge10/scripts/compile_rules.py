@@ -394,9 +394,9 @@ def _find_threads(settings: CompileSettings) -> Iterator[Hit]:
         is_beside = any(not event.excludes(other) for other in on_gpu)
         if event.name != _THREADS or not is_beside or threads is MISSING or str(threads) == right:
             continue
-        where = Phrase("With a GPU, which is used here,")
+        where = Phrase("On the GPU, which this script uses,")
         if settings.device() == "either":
-            where = Phrase("With a GPU, which the script uses if there is one,")
+            where = Phrase("On a GPU, which this script uses if there is one,")
         edits = settings.part.replace_constant(event.args[0].node, f'"{right}"') if isinstance(threads, str) else ()
         message = {"value": str(threads), "right": right, "where": where}
         yield settings.part.hit("edge10.compile-threads", event.node, message, edits)

@@ -66,8 +66,8 @@ def view(checked: Mapping[str, LintedScripts]) -> list[TextBlock]:
     )
     verdict = issues.issue_total(whole.issues, whole.lang) if whole.issues else nothing
     by = say(
-        "{toolchain}; servers and evaluations for vLLM {version}",
+        "{toolchain}; servers and evaluations against vLLM {version}",
         toolchain=whole.toolchain,
         version=whole.vllm.version,
     )
-    return [*blocks, SentenceLines(verdict + styled(say(", checked for {release}.", release=by), Tone.FAINT))]
+    return [*blocks, SentenceLines(verdict + styled(say(", checked against {release}.", release=by), Tone.FAINT))]

@@ -66,7 +66,8 @@ def inventory(
     FILE is a snapshot, a recorded case, nvidia-smi's CSV, or - for standard input; without FILE this host is read. A
     host without a driver is fine. Nothing is changed.
 
-    Exit status: 0 no problem found; 1 a problem, or with --watch no suitable GPU; 2 invalid input.
+    Exit status: 0 if no problem is found; 1 if there is a problem or, with --watch, no suitable GPU; 2 for invalid
+    input.
     """
     if not watch:
         unwatched = {"--samples": samples, "--every": every, "--gpu-memory": series}

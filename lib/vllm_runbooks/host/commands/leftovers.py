@@ -36,7 +36,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     Nothing is removed without --remove; a process receives SIGTERM, and SIGKILL three seconds
     later.
 
-    Exit status: 0 nothing found, 1 something found, 2 invalid input.
+    Exit status: 0 if nothing is found, 1 if something is found, 2 for invalid input.
     """
     from vllm_runbooks.core.errors import InputError
     from vllm_runbooks.host import leftovers as there

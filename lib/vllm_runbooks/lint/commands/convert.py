@@ -36,7 +36,8 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
     Secrets become references to variables. Settings that the format cannot express, and problems of the launch, are
     printed on standard error.
 
-    Exit status: 0 no problem found, 1 a problem, 2 invalid input, or the format cannot express the launch.
+    Exit status: 0 if no problem is found, 1 if there is a problem, 2 for invalid input or a launch that the format
+    cannot express.
     """
     from vllm_runbooks.core.redaction.redact import redact_name
     from vllm_runbooks.lint import checking

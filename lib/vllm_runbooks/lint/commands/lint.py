@@ -54,7 +54,7 @@ class _WithCommand(click.Command):
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE|FOLDER…|-] [-- COMMAND…]", type=complete.SCRIPT)
-@release("--vllm", text="Release to check for (default: the image's tag, else the newest).")
+@release("--vllm", text="Release to check against (default: the image's tag, else the newest).")
 @GPUS
 @click.option("--select", metavar="RULE…", multiple=True, help="Rules or groups to apply, as in option.unknown,shell.")
 @click.option("--ignore", metavar="RULE…", multiple=True, help="Rules or groups to skip.")
@@ -118,7 +118,7 @@ def lint(
     files that mention vLLM and that git does not ignore. Settings come from .vllm-runbooks.toml or pyproject.toml in
     the file's folder or above.
 
-    Exit status: 0 no error, 1 an error (see --fail-on), 2 invalid input.
+    Exit status: 0 if there is no error, 1 if there is one (see --fail-on), 2 for invalid input.
     """
     from vllm_runbooks.catalog import options as release_data
     from vllm_runbooks.core.display import to_json
@@ -444,7 +444,7 @@ def _write_fixed(
 def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
     """Move a script to another release: what breaks, what is renamed, which defaults changed.
 
-    Exit status: 0 no error on the new release, 1 an error, 2 invalid input.
+    Exit status: 0 if there is no error on the new release, 1 if there is one, 2 for invalid input.
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.redaction import redact

@@ -220,16 +220,17 @@ def _gives(plan: Plan) -> str:
     has_several = is_copied or len(plan.per_gpu) > 1
     parts = [] if cache.gib is None else [f"KV cache {_gib(cache.gib)} GiB{' per GPU' if has_several else ''}"]
     parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{' per server' if is_copied else ''}"]
+    size = f"{parts[0]} ({parts[1]})" if len(parts) > 1 else "".join(parts)
     if concurrency is None and cache.max_concurrency is not None and plan.layout is not None:
         concurrency = cache.max_concurrency * plan.layout.replicas * plan.layout.dp
     if concurrency is None:
-        return f"{', '.join(parts) or 'the size of the KV cache is unknown'}."
+        return f"{size or 'the size of the KV cache is unknown'}."
     length, scheduled = plan_words.option(plan, "max_model_len"), _scheduled(plan)
     is_limited = scheduled is not None and scheduled < concurrency
     count = f"{scheduled:,}" if is_limited else concurrency_text(concurrency)
     requests = f"{count} concurrent requests of {length:,} tokens" if length else ""
-    room = f"; limited by --max-num-seqs, the KV cache fits {concurrency_text(concurrency)}"
-    return f"{', '.join(parts)}: {requests}{' in total' if is_copied else ''}{room if is_limited else ''}."
+    room = f"; limited by --max-num-seqs (the KV cache fits {concurrency_text(concurrency)})"
+    return f"{size}: {requests}{' in total' if is_copied else ''}{room if is_limited else ''}."
 
 
 def _scheduled(plan: Plan) -> int | None:
@@ -249,7 +250,7 @@ def _why_not(plan: Plan) -> str:
         needed, total = sum(filter(None, weights)), sum(filter(None, totals))
         if needed > total:
             have = f"{len(totals)} GPUs have" if len(totals) > 1 else "the GPU has"
-            return f"The weights need {_gib(needed)} GiB, {have} {_gib(total)} GiB."
+            return f"The weights need {_gib(needed)} GiB, but {have} {_gib(total)} GiB."
     if limit.startswith(CACHE_LACKS) and cache.gib is not None and cache.needed_gib is not None:
         length = plan_words.option(plan, "max_model_len")
         each = " per GPU" if len(plan.per_gpu) > 1 else ""

@@ -64,7 +64,7 @@ def _too_small(plan: Plan) -> str | None:
 
 def _why_uncertain(plan: Plan) -> str:
     if missing := _unknown_terms(plan):
-        return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {unknown_reason(t.source)}" for t in missing)
+        return "; ".join(f"cannot calculate the {plan_pictures.term_name(t.name)} ({t.source})" for t in missing)
     cache = plan.kv_cache
     if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
         return plan.limits[0]  # it does not depend on the cache

@@ -48,7 +48,7 @@ def add(
     The case expects your answer even if the diagnosis disagrees. Secrets in the log are replaced. Several LOGs are logs
     of one launch.
 
-    Exit status: 0 the case is written, 2 it is not.
+    Exit status: 0 if the case is written, 2 if it is not.
     """
     from vllm_runbooks.reading import sources
     from vllm_runbooks.runbooks import recording

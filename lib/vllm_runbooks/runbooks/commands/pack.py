@@ -62,7 +62,7 @@ def pack(
     Pass a log file, several logs of one launch or their folder, a recorded case, or `-` for standard input. Secrets are
     replaced everywhere; a manifest counts the replacements by kind and file. `diagnose` reads the archive.
 
-    Exit status: 0 written, whatever the log says; 2 not written.
+    Exit status: 0 if the archive is written, whatever the diagnosis; 2 if it is not.
     """
     from importlib import metadata
 

@@ -43,7 +43,7 @@ def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | 
     end with it. Its output is shown live. Secrets are replaced on screen and in the case. The
     diagnosis becomes the expected answer: review it.
 
-    Exit status: 0 the case was written, whatever the status of the command; 2 it was not written.
+    Exit status: 0 if the case is written, whatever the status of the command; 2 if it is not.
     """
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.reading import sources
