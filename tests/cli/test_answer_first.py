@@ -232,7 +232,7 @@ def test_fact_effect_and_action_are_listed() -> None:
         for line in laid_out(summary_view(Summary("OK", statement.tone, (), statements=(statement,))), Layout())
     ]
 
-    assert lines[-2:] == ["  Note  So.", "  Fix   Do."]
+    assert lines[-2:] == ["  So    So.", "  Fix   Do."]
 
 
 def test_progress_is_shown_on_a_terminal_only(

@@ -85,8 +85,8 @@ def test_evidence_is_folded_below_its_fact() -> None:
     )
     assert shown.html.count("<details") == 1
     assert "no figures" not in shown.html
-    assert re.findall("<th[^>]*>(.*?)</th>", clean_html(shown.html)) == ["Fact", "Note", "Next"]
-    assert shown.plain.startswith("Fact  PyTorch held 22 GiB.\nNote  It does not fit.\nNext  Limit videos.\n")
+    assert re.findall("<th[^>]*>(.*?)</th>", clean_html(shown.html)) == ["Fact", "So", "Do"]
+    assert shown.plain.startswith("Fact  PyTorch held 22 GiB.\nSo    It does not fit.\nDo    Limit videos.\n")
 
 
 def test_a_step_without_content_is_marked() -> None:

@@ -10,7 +10,7 @@ from vllm_runbooks.core.views.elements import tag
 from vllm_runbooks.core.views.styled import Line, Prose, TextBlock, Tone, plain, styled
 from vllm_runbooks.core.views.summary_html import command_html, folded, labelled
 
-_LABELS = ("Fact", "Note", "Next")
+_LABELS = ("Fact", "So", "Do")
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _statement(statement: Statement, say: Callable[[str], str]) -> str:
         parts.append(quoted(statement.place, before, tone, about=about, behind=behind))
     elif statement.place:
         parts.append(tag("div", escape(statement.place), _FAINT))
-    parts.append(labelled((say(name), text) for name, text in (("Note", statement.effect), ("Fix", statement.action))))
+    parts.append(labelled((say(name), text) for name, text in (("So", statement.effect), ("Fix", statement.action))))
     return tag("div", "".join(parts), "margin-top:10px")
 
 
