@@ -1056,7 +1056,8 @@ class _LaunchSettler:
         if not usable or not families:
             return usable
         has_pictures = any(not family.endswith("_audio") for family in families)
-        modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
+        image = "vision_chunk" if "moonvit3d" in families else "image"  # 0.33.0 models/kimi_k25.py:247
+        modalities = (image,) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
         return {**dict.fromkeys(modalities, usual), **usable}
 
     def lora_bytes(self, dtype: str) -> int:
