@@ -58,7 +58,7 @@ def _caches(settings: Any) -> list[list[Any]]:
     for layer in settings.compilation_config.static_forward_context.values():
         if hasattr(layer, "get_state_shape"):
             found[json.dumps(["state", [list(shape) for shape in layer.get_state_shape()]])] += 1
-        elif getattr(layer, "head_size", None) is not None:
+        elif getattr(layer, "head_size", None) is not None and "EncoderOnly" not in type(layer).__name__:
             latent = "MLA" in type(layer).__name__
             heads = 1 if latent else layer.num_kv_heads
             window = None if latent else getattr(layer, "sliding_window", None)

@@ -491,8 +491,8 @@ LAYERS: dict[tuple[str, str], str] = {
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
 T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
 qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
-pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of transformers; `apply_rotary_pos_emb_vision` (0.10.2
-:275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
+pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of
+transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),

@@ -179,12 +179,14 @@ class Budget:
     settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
-    """None if the memory per block is unknown or the release rejects the layers."""
+    """None if the memory per block is unknown, the release rejects the layers, or the model has no KV cache."""
     encoder: EncoderProfile | None
     fits: bool | None
     limits: tuple[str, ...]
     """Reasons for the verdict, a sentence each, including missing inputs."""
     calibrated: tuple[str, ...] = ()
+    has_cache: bool = True
+    """False for an encoder-only model."""
 
     @cached_property
     def available(self) -> tuple[tuple[int, ...], ...] | None:
@@ -195,6 +197,11 @@ class Budget:
                 return None
             by_stage.setdefault(rank.stage, []).append(rank.available)
         return tuple(tuple(min(b[side] for b in by_stage[stage]) for stage in sorted(by_stage)) for side in range(3))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the memory for the KV cache, or its layout, is unknown."""
+        return self.available is None or (self.pool is None and self.has_cache)
 
     def _by_side(self, measure: Callable[[KvPool, tuple[int, ...]], int]) -> Band | None:
         if self.pool is None or self.available is None:
@@ -250,6 +257,8 @@ def _pool(
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
         return None, None, f"unknown KV cache layout: {', '.join(forms.missing)}"
+    if forms.stages and not any(forms.stages):
+        return None, None, ""  # encoder-only: vLLM allocates no cache (v1/core/kv_cache_utils.py, 0.33.0)
     full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
         return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
@@ -547,7 +556,9 @@ def budget(
         rank_budgets.append(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
-    whole = Budget(settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected))
+    whole = Budget(
+        settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected), groups is not None or bool(why)
+    )
     if problems.verdict and not settings.scheduler.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:

@@ -821,8 +821,9 @@ class _LaunchSettler:
         is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
         if self.is_pooling and option is None:
             pooling = _pooling_type(self.config)
-            is_cut = is_cut and "last" in pooling
-            if not pooling:
+            is_encoder = any(mixer.kind == "encoder" for mixer in self.attention)
+            is_cut = is_cut and "last" in pooling and not is_encoder
+            if not pooling and not is_encoder:
                 self.missing["the model's pooling type (decides chunked prefill)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
         batch *= twice if batch_option is None else 1

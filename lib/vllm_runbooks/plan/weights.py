@@ -203,7 +203,9 @@ def inventory(shape: Shape) -> TensorInventory:
         if tower is None:
             missing.append(f"sizes of the encoder {encoder.family}")
         encoders.extend(tower or ())
-    last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
+    last = None
+    if family is None or not family.is_encoder:
+        last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
     if family is None or not shape.kinds:
         return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
     forms = _Forms(shape.quantization)
@@ -254,6 +256,13 @@ def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
         embedding.append(norm("per_layer_projection_norm", inputs.size))
     if family.positions is not None and shape.max_positions is not None:
         embedding.append(ModelTensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
+    if family.is_encoder:
+        rows = {"position_embeddings": shape.max_positions or 0, "token_type_embeddings": shape.token_types}
+        embedding += [ModelTensor("embedding", name, count, hidden, "vocabulary") for name, count in rows.items()]
+        embedding.append(norm("embeddings.LayerNorm", hidden, bias=True))
+        if shape.labels:  # in float32, as the pooler (models/roberta.py, `head_dtype`)
+            embedding.append(ModelTensor("head", "classifier.dense", hidden, hidden, bias=True, width=4))
+            embedding.append(ModelTensor("head", "classifier.out_proj", shape.labels, hidden, bias=True, width=4))
     streams = shape.kinds[0].streams
     if streams:
         embedding.append(linear("embedding", "altup_projections", hidden, hidden, "column", count=2 * (streams - 1)))
