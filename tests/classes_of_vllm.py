@@ -97,7 +97,9 @@ def main() -> None:
             settings = _config(model["config"])
             with found.set_current_vllm_config(settings), mock.patch.dict(os.environ):
                 built = _built(settings, ranks)
-                held = sum(each.numel() * each.element_size() for each in built.parameters())
+                # Gemma 4's scalar of a layer is a buffer that the checkpoint fills.
+                buffers = (each for name, each in built.named_buffers() if name.endswith("layer_scalar"))
+                held = sum(each.numel() * each.element_size() for each in (*built.parameters(), *buffers))
                 model["answers"][str(ranks)] = {
                     "class": type(built).__name__,
                     "bytes": held,

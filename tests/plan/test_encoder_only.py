@@ -8,7 +8,7 @@ import pytest
 
 from command_line import run
 from test_budget import planned
-from vllm_runbooks.plan.shape import shape
+from vllm_runbooks.plan.shape import Attention, shape
 
 RELEASE = "0.33.0"
 BERT: dict[str, Any] = {
@@ -75,3 +75,23 @@ def test_a_reranker_has_a_classifier(config: dict[str, Any], labels: int) -> Non
     """Its classes are named, numbered, or two."""
     assert shape(BERT | config).labels == labels
     assert shape(BERT | config).pools
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        ({"use_bidirectional_attention": True}, {"encoder"}),
+        ({"is_causal": False}, {"encoder"}),
+        ({"use_bidirectional_attention": "vision"}, {"sliding", "full"}),
+        ({}, {"sliding", "full"}),
+    ],
+)
+def test_attention_that_is_not_causal_needs_no_cache(field: dict[str, Any], expected: set[str]) -> None:
+    """EmbeddingGemma's configuration says so; Gemma 4's images alone see what follows."""
+    config = {
+        "model_type": "gemma3_text", "hidden_size": 768, "intermediate_size": 1152, "num_hidden_layers": 6,
+        "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 262_144,
+        "max_position_embeddings": 2048, "sliding_window": 257,
+        "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+    }  # fmt: skip
+    assert {layer.mixer.kind for layer in shape(config | field).kinds if isinstance(layer.mixer, Attention)} == expected

@@ -70,6 +70,7 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "gemma-4-26b": ("gemma4", 2816, GEMMA4_VISION),
     "llama-4-scout": ("llama4", 5120, LLAMA4_VISION),
     "llava": ("llava", 4096, SIGLIP),
+    "gemma-4-12b": ("gemma4_unified", 3840, {"mm_embed_dim": 3840, "patch_size": 16, "pooling_kernel_size": 3}),
     "ministral-3": ("mistral3", 5120, PIXTRAL),
     "kimi-k2.5": ("kimi_k25", 7168, MOONVIT),
     "lfm2.5-vl": ("lfm2_vl", 2048, SIGLIP2),
@@ -265,6 +266,7 @@ def test_tokens_of_an_item_match_the_release(row: str) -> None:
 
 
 ITEMS = """
+gemma-4-12b    video        2496  2496  20160
 ministral-3    image        3025  3025  12100
 kimi-k2.5      vision_chunk 4225  4225  16900
 lfm2.5-vl      image        256   256   1024
@@ -275,8 +277,9 @@ internvl3.5-8b video        37632 37632 164000
 
 0.33.0 with a context of 40,960: `Mistral3HFEncoderInfo.get_patch_grid_size` of models/mistral3.py for 1540 x 1540
 pixels, `navit_resize_image` of transformers_utils/processors/kimi_k25_vision_fused.py for 3000 x 3000,
-`get_image_size_with_most_features` of models/lfm2_vl.py, and of models/internvl.py 12 tiles and the whole image of
-1025 patches and 256 tokens, as many as fit into the context for a video. An image leaves the budget 147 of 160 frames.
+`get_image_size_with_most_features` of models/lfm2_vl.py, `get_mm_max_tokens_per_item` of models/gemma4_unified.py,
+and of models/internvl.py 12 tiles and the whole image of 1025 patches and 256 tokens, as many as fit into the context
+for a video. An image leaves the budget 147 of 160 frames.
 """
 
 
@@ -492,7 +495,8 @@ D is the tower's width, W its network's (GLM's: that of the text part), P and w 
 T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
 qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
 pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of
-transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
+transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps
+its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),

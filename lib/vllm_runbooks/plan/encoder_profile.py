@@ -681,6 +681,17 @@ def _internvit_tensors(run: _TowerRun) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
 
 
+def _gemma4_unified_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    pixels = sizes.channels * sizes.patch**2
+    part = sizes.size / sizes.merge**2
+    yield "normalized pixels", pixels, 0
+    yield "patch projection", part, pixels
+    yield "normalized patches", part, part
+    yield "position embeddings", 2 * part, part
+    yield "sum of patches and positions", part, 3 * part
+
+
 class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
     tensors: Callable[[_TowerRun], Held]
@@ -704,6 +715,7 @@ _FAMILIES: Mapping[str, _Family] = {
     "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
     "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
     "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
+    "gemma4_unified": _Family(_gemma4, _gemma4_unified_tensors, False, "models/gemma4_unified.py", since=(0, 25)),
     # Older releases build a mask of all patches by all patches.
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
@@ -727,12 +739,18 @@ def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edg
     return pixels if pixels is None else min(pixels, _MOST_PIXELS)
 
 
+_WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim"}
+"""Field with the width of a tower, if not hidden_size."""
+
+
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
-    size = _number(fields, "embed_dim" if family == "qwen2_vl" else "hidden_size", "vt_hidden_size")
+    size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
     patch = _number(fields, "patch_size")
+    if family == "gemma4_unified":  # it has no network
+        wide = size
     if size is None or wide is None or patch is None:
         missing = {"hidden_size": size, "intermediate_size": wide, "patch_size": patch}
         return next(f"vision_config.{name}" for name, value in missing.items() if value is None)
@@ -741,7 +759,8 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         return "vision_config.image_size"
     tapped = taps(fields) if family == "qwen3_vl" else 0
     merge = _number(fields, "spatial_merge_size", "pooling_kernel_size") or 2
-    tokens = _number(fields, "default_output_length") if family == "gemma4" else _number(config, "mm_tokens_per_image")
+    soft = _number(fields, "default_output_length", "num_soft_tokens")
+    tokens = soft if family.startswith("gemma4") else _number(config, "mm_tokens_per_image")
     out = (
         hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(fields, "out_hidden_size") or hidden
     )
@@ -756,7 +775,7 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         out * (1 + tapped),
         tapped,
         image or 0,
-        tokens or (280 if family == "gemma4" else 256),
+        tokens or (280 if family.startswith("gemma4") else 256),
         _number(fields, "position_embedding_size") or 10_240,
         has_audio,
         *_tiles(config),

@@ -1199,6 +1199,15 @@ def _pools(config: Mapping[str, Any], architecture: str | None) -> bool:
     return (architecture or "").endswith(_POOLING_CLASSES) or any(name.endswith(".Pooling") for name in types)
 
 
+def _sees_all(text: Mapping[str, Any]) -> bool:
+    """Whether attention is not causal: no KV cache (0.33.0 models/config.py:157, config/model.py:2182)."""
+    return text.get("is_causal") is False or text.get("use_bidirectional_attention") is True
+
+
+def _encoding(mixer: Attention | Latent | Recurrent | None) -> Attention | Latent | Recurrent | None:
+    return replace(mixer, kind="encoder") if isinstance(mixer, Attention) else mixer
+
+
 _CLASSIFIER = "ForSequenceClassification"
 
 
@@ -1248,6 +1257,8 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
             if text.get(name) and text[name] != hidden:
                 read.missing[f"sizes with {name}"] = None
         layers = tuple(_LAYERS[family.layer_types](read, _layer_count(read)))
+        if _sees_all(text):
+            layers = tuple(replace(layer, mixer=_encoding(layer.mixer)) for layer in layers)
         pattern.extend(kinds.setdefault(layer, len(kinds)) for layer in layers)
         mtp = _mtp(read, layers)
         size = read.optional("hidden_size_per_layer_input")
