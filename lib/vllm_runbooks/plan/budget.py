@@ -145,6 +145,7 @@ class Device:
     """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
     bandwidth_gb_s: float | None = None
     """Memory bandwidth in 10^9 bytes per second."""
+    vendor: str = "nvidia"
 
     @classmethod
     def of(cls, card: HostGpu) -> Device:
@@ -152,7 +153,9 @@ class Device:
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
         source = total.source if total else "unknown: how much of it the driver reserves"
-        return cls(gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
+        return cls(
+            gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s, gpu.vendor
+        )
 
 
 @dataclass(frozen=True)
@@ -326,6 +329,7 @@ class _Loading(NamedTuple):
     """Bytes on the host instead."""
     drafting: Drafting | None = None
     with_head: bool = True
+    is_rocm: bool = False
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
@@ -366,6 +370,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         with_mtp=how.with_mtp,
         encoder_off=how.encoder_off,
         with_head=how.with_head,
+        is_rocm=how.is_rocm,
     )
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
@@ -458,6 +463,7 @@ def _terms(
         if settings.speculation.method
         else None,
         not settings.is_pooling,
+        is_rocm=device.vendor == "amd",
     )
     weights = _weights(model, how)[stage]
     text = costs.activation(

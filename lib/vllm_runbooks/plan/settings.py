@@ -772,6 +772,8 @@ class _LaunchSettler:
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
+        if (self.known.gpu or "").startswith("AMD "):  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
+            can = False
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
                 self.missing["compute capability of the GPU (the sampler depends on it)"] = None
