@@ -71,6 +71,7 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "llama-4-scout": ("llama4", 5120, LLAMA4_VISION),
     "llava": ("llava", 4096, SIGLIP),
     "gemma-4-12b": ("gemma4_unified", 3840, {"mm_embed_dim": 3840, "patch_size": 16, "pooling_kernel_size": 3}),
+    "step-3.7": ("step3p7", 4096, {"width": 1536, "image_size": 728, "patch_size": 14}),
     "ministral-3": ("mistral3", 5120, PIXTRAL),
     "kimi-k2.5": ("kimi_k25", 7168, MOONVIT),
     "lfm2.5-vl": ("lfm2_vl", 2048, SIGLIP2),
@@ -265,25 +266,27 @@ def test_tokens_of_an_item_match_the_release(row: str) -> None:
     assert profiled(name, adjusted(settings, items=limits)).tokens == video
 
 
-ITEMS = """
+LARGEST = """
 gemma-4-12b    video        2496  2496  20160
 ministral-3    image        3025  3025  12100
 kimi-k2.5      vision_chunk 4225  4225  16900
 lfm2.5-vl      image        256   256   1024
+step-3.7       image        3164  3164  49360
 internvl3.5-8b image        3328  3328  13325
 internvl3.5-8b video        37632 37632 164000
 """
 """Model, modality, tokens of an item, encoder budget without the batch, and its patches.
 
 0.33.0 with a context of 40,960: `Mistral3HFEncoderInfo.get_patch_grid_size` of models/mistral3.py for 1540 x 1540
-pixels, `navit_resize_image` of transformers_utils/processors/kimi_k25_vision_fused.py for 3000 x 3000,
+pixels, `get_num_image_tokens` of transformers_utils/processors/step3_vl.py for 3024 x 3024,
+`navit_resize_image` of transformers_utils/processors/kimi_k25_vision_fused.py for 3000 x 3000,
 `get_image_size_with_most_features` of models/lfm2_vl.py, `get_mm_max_tokens_per_item` of models/gemma4_unified.py,
 and of models/internvl.py 12 tiles and the whole image of 1025 patches and 256 tokens, as many as fit into the context
 for a video. An image leaves the budget 147 of 160 frames.
 """
 
 
-@in_one_test("row", ITEMS.strip().splitlines())
+@in_one_test("row", LARGEST.strip().splitlines())
 def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
     """Sizes that vLLM's own functions give for the published models."""
     name, modality, tokens, budget, patches = row.split()
@@ -486,6 +489,7 @@ LAYERS: dict[tuple[str, str], str] = {
     ("ministral-3", "0.33.0"): "qkv 3P 2D, turned 2P 2D+3P, both 2w 4D, act w 4D+2w, down D 4D+3w",
     ("kimi-k2.5", "0.25.1"): "qkv 3P 2D, wide 4P 2D+3P, wide 4P 2D+7P, out P 2D+3P, net w 2D, net w 2D+w",
     ("kimi-k2.5", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
+    ("step-3.7", "0.33.0"): "qkv 3P 2D, wide 4P 2D+3P, wide 2P 2D+7P, out P 2D+5P, net w 2D, net w 2D+w",
     ("lfm2.5-vl", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
     ("internvl3.5-8b", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
 }
@@ -502,6 +506,7 @@ WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),
     "glm-4.1v-9b": (1536, 4096), "gemma-3-27b": (1152, 4304), "llama-4-scout": (1408, 5632),
     "gemma-4-26b": (1152, 4304), "ministral-3": (1024, 4096), "kimi-k2.5": (1152, 4304), "lfm2.5-vl": (1152, 4304),
+    "step-3.7": (1536, 8960),
     "internvl3.5-8b": (1024, 4096),
 }  # fmt: skip
 

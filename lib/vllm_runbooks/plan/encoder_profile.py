@@ -163,7 +163,7 @@ class _Item(NamedTuple):
     """Patches that go through a layer together, where items or frames do not all; 0: all of the batch."""
 
 
-_FIXED = ("gemma3", "llama4", "pixtral", "internvit")
+_FIXED = ("gemma3", "llama4", "pixtral", "internvit", "perception")
 """Families whose largest image has the size that the configuration gives."""
 _INTERNVL_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
 """Text models with a token for videos (models/internvl.py, 0.33.0 `ctx_video_token`)."""
@@ -258,6 +258,9 @@ _KIMI_SIDE, _KIMI_PATCHES, _KIMI_LONGEST = 3000, 16_384, 512
 of an image and of a side (preprocessor_config.json). A part of a video has fewer tokens than an image."""
 _KIMI_PACKED: Key = (0, 32)
 """First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
+_STEP_CROP, _STEP_CROPS = 504, 36
+"""Side in pixels and number of the parts of the largest image, next to the whole image
+(transformers_utils/processors/step3_vl.py, 0.33.0: an image of 3024 x 3024)."""
 _LFM2_TOKENS = 256
 """Tokens of the largest image that is not divided (transformers' Lfm2VlImageProcessor, `max_image_tokens`)."""
 _ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
@@ -522,6 +525,15 @@ def _lfm2(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "image", _Item(_LFM2_TOKENS, _LFM2_TOKENS * sizes.merge**2, _LFM2_TOKENS, 1, side, side)
 
 
+def _perception(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        whole, part = (_grid(sizes, side, side) for side in (sizes.image, _STEP_CROP))
+        outputs = whole // sizes.merge**4 + _STEP_CROPS * (part // sizes.merge**4)
+        # Marks around the whole image and each part, and between the rows of parts.
+        tokens = outputs + 2 * (1 + _STEP_CROPS) + isqrt(_STEP_CROPS) - 1
+        yield "image", _Item(tokens, whole + _STEP_CROPS * part, outputs, 1, sizes.image, sizes.image)
+
+
 def _internvit(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     patches = _grid(sizes, sizes.image, sizes.image)
     tokens = patches // sizes.merge**2
@@ -673,6 +685,17 @@ def _kimi_tensors(run: _TowerRun) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
 
 
+def _perception_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    wide = part * _FLOAT / run.ask.width
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "query in float32", 2 * wide, 2 * sizes.size + 3 * part
+    yield "rotated in float32", wide, 2 * sizes.size + 3 * part + 2 * wide
+    yield "attention's output", part, 2 * sizes.size + 5 * part
+    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+
+
 def _internvit_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
@@ -720,6 +743,7 @@ _FAMILIES: Mapping[str, _Family] = {
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
     "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
+    "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
     "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
 }
 
@@ -739,8 +763,10 @@ def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edg
     return pixels if pixels is None else min(pixels, _MOST_PIXELS)
 
 
-_WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim"}
+_WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim", "perception": "width"}
 """Field with the width of a tower, if not hidden_size."""
+_NETWORKS = {"gemma4_unified": 1, "perception": 8960}
+"""Size of a tower's network if its configuration has only a ratio, or none."""
 
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
@@ -749,8 +775,8 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
     patch = _number(fields, "patch_size")
-    if family == "gemma4_unified":  # it has no network
-        wide = size
+    if family in _NETWORKS:
+        wide = _number(fields, "intermediate_size") or _NETWORKS[family]
     if size is None or wide is None or patch is None:
         missing = {"hidden_size": size, "intermediate_size": wide, "patch_size": patch}
         return next(f"vision_config.{name}" for name, value in missing.items() if value is None)
