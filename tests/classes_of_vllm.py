@@ -58,7 +58,7 @@ def _caches(settings: Any) -> list[list[Any]]:
     for layer in settings.compilation_config.static_forward_context.values():
         if hasattr(layer, "get_state_shape"):
             found[json.dumps(["state", [list(shape) for shape in layer.get_state_shape()]])] += 1
-        elif getattr(layer, "head_size", None) is not None:
+        elif getattr(layer, "head_size", None) is not None and "EncoderOnly" not in type(layer).__name__:
             latent = "MLA" in type(layer).__name__
             heads = 1 if latent else layer.num_kv_heads
             window = None if latent else getattr(layer, "sliding_window", None)
@@ -97,7 +97,9 @@ def main() -> None:
             settings = _config(model["config"])
             with found.set_current_vllm_config(settings), mock.patch.dict(os.environ):
                 built = _built(settings, ranks)
-                held = sum(each.numel() * each.element_size() for each in built.parameters())
+                # Gemma 4's scalar of a layer is a buffer that the checkpoint fills.
+                buffers = (each for name, each in built.named_buffers() if name.endswith("layer_scalar"))
+                held = sum(each.numel() * each.element_size() for each in (*built.parameters(), *buffers))
                 model["answers"][str(ranks)] = {
                     "class": type(built).__name__,
                     "bytes": held,

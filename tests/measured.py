@@ -58,7 +58,8 @@ def device(name: str, *, total_gib: float | None = None, fabric: str | None = No
         total = Band(*(int(total_gib * GIB),) * 3)
     elif gpu.total is not None:
         total = Band(*(int(side * GIB) for side in (gpu.total.low, gpu.total.expected, gpu.total.high)))
-    return Device(gpu.name, total, "", node, gpu.version, fabric or gpu.interconnect, gpu.memory_bandwidth_gb_s)
+    fabric = fabric or gpu.interconnect
+    return Device(gpu.name, total, "", node, gpu.version, fabric, gpu.memory_bandwidth_gb_s, gpu.vendor)
 
 
 def settled(
@@ -401,15 +402,15 @@ def _unknown() -> str:
     card = device("H100-80GB")
     why: dict[str, set[str]] = {}
     for name in whole:
-        told = settled(model(name), "0.25.1", {}, "H100-80GB")
+        told = settled(model(name), "0.33.0", {}, "H100-80GB")
         found = budget(model(name), told, [card])
-        if any(term.band is None for term in found.ranks[0].terms) or found.pool is None:
+        if any(term.band is None for term in found.ranks[0].terms) or found.is_open:
             architecture = model(name).shape.architecture or "an architecture that is not named"
             why.setdefault(f"`{architecture}`", set()).add(name)
     many = sum(map(len, why.values()))
     return (
         f"`plan` calculates every term of memory for {len(whole) - many} of the {len(whole)} models with a complete"
-        " configuration in the catalog (vLLM 0.25.1). The others have one of these architectures:"
+        " configuration in the catalog (vLLM 0.33.0). The others have one of these architectures:"
         f" {', '.join(sorted(why))}."
     )
 

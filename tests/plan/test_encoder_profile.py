@@ -50,6 +50,13 @@ LLAMA4_VISION: dict[str, Any] = {
     "hidden_size": 1408, "intermediate_size": 5632, "image_size": 336, "patch_size": 14, "num_hidden_layers": 34,
 }  # fmt: skip
 
+PIXTRAL: dict[str, Any] = {
+    "model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096, "image_size": 1540, "patch_size": 14,
+}  # fmt: skip
+MOONVIT: dict[str, Any] = {"vt_hidden_size": 1152, "vt_intermediate_size": 4304, "patch_size": 14}
+SIGLIP2: dict[str, Any] = {"hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16, "num_patches": 256}
+INTERNVIT: dict[str, Any] = {"hidden_size": 1024, "intermediate_size": 4096, "image_size": 448, "patch_size": 14}
+
 MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "glm-4.1v-9b": ("glm4v", 4096, GLM_VISION),
     "qwen2-vl-7b": ("qwen2_vl", 3584, QWEN2_VISION),
@@ -63,6 +70,12 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "gemma-4-26b": ("gemma4", 2816, GEMMA4_VISION),
     "llama-4-scout": ("llama4", 5120, LLAMA4_VISION),
     "llava": ("llava", 4096, SIGLIP),
+    "gemma-4-12b": ("gemma4_unified", 3840, {"mm_embed_dim": 3840, "patch_size": 16, "pooling_kernel_size": 3}),
+    "step-3.7": ("step3p7", 4096, {"width": 1536, "image_size": 728, "patch_size": 14}),
+    "ministral-3": ("mistral3", 5120, PIXTRAL),
+    "kimi-k2.5": ("kimi_k25", 7168, MOONVIT),
+    "lfm2.5-vl": ("lfm2_vl", 2048, SIGLIP2),
+    "internvl3.5-8b": ("internvl_chat", 4096, INTERNVIT),
 }
 """Family, hidden size of the text part, and the tower as the models' `config.json` have it."""
 
@@ -253,6 +266,50 @@ def test_tokens_of_an_item_match_the_release(row: str) -> None:
     assert profiled(name, adjusted(settings, items=limits)).tokens == video
 
 
+LARGEST = """
+gemma-4-12b    video        2496  2496  20160
+ministral-3    image        3025  3025  12100
+kimi-k2.5      vision_chunk 4225  4225  16900
+lfm2.5-vl      image        256   256   1024
+step-3.7       image        3164  3164  49360
+internvl3.5-8b image        3328  3328  13325
+internvl3.5-8b video        37632 37632 164000
+"""
+"""Model, modality, tokens of an item, encoder budget without the batch, and its patches.
+
+0.33.0 with a context of 40,960: `Mistral3HFEncoderInfo.get_patch_grid_size` of models/mistral3.py for 1540 x 1540
+pixels, `get_num_image_tokens` of transformers_utils/processors/step3_vl.py for 3024 x 3024,
+`navit_resize_image` of transformers_utils/processors/kimi_k25_vision_fused.py for 3000 x 3000,
+`get_image_size_with_most_features` of models/lfm2_vl.py, `get_mm_max_tokens_per_item` of models/gemma4_unified.py,
+and of models/internvl.py 12 tiles and the whole image of 1025 patches and 256 tokens, as many as fit into the context
+for a video. An image leaves the budget 147 of 160 frames.
+"""
+
+
+@in_one_test("row", LARGEST.strip().splitlines())
+def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
+    """Sizes that vLLM's own functions give for the published models."""
+    name, modality, tokens, budget, patches = row.split()
+    told = config(name) | {"max_dynamic_patch": 12, "use_thumbnail": True, "downsample_ratio": 0.5}
+    told["text_config"] = {"model_type": "qwen3"} | told["text_config"]
+    items = {"video": 0} if modality != "video" else {"image": 999, "video": 999}
+    found = profile(shape(told), start("0.33.0", 40_960, 256, items=items), config=told)
+    assert isinstance(found, EncoderProfile)
+    assert (found.modality, found.tokens, found.budget, found.patches) == (
+        modality, int(tokens), int(budget), int(patches),
+    )  # fmt: skip
+    none = dict.fromkeys(("image", "video", "vision_chunk"), 0)
+    text_only = profile(shape(told), start("0.33.0", 40_960, 256, items=none), config=told)
+    assert text_only == Unprofiled("all modalities are limited to 0 items", is_known=True)
+
+
+def test_releases_that_were_not_read_are_unknown() -> None:
+    """Mistral 3's tower had another mask before 0.30."""
+    found = unprofiled("ministral-3", start("0.28.0", 8192, 8192))
+    assert found == Unprofiled("how releases before 0.30 profile the encoder pixtral", is_known=False)
+    assert isinstance(profiled("ministral-3", start("0.30.0", 8192, 8192)), EncoderProfile)
+
+
 TEXT = """
 gemma-3-4b    262208 2560 3.89
 gemma-3-12b   262208 3840 3.94
@@ -429,19 +486,28 @@ LAYERS: dict[tuple[str, str], str] = {
     ("gemma-3-27b", "0.16.0"): "qkv 3P 3D, out P 3D+3P, net w 4D, net w 4D+w",
     ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
     ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
+    ("ministral-3", "0.33.0"): "qkv 3P 2D, turned 2P 2D+3P, both 2w 4D, act w 4D+2w, down D 4D+3w",
+    ("kimi-k2.5", "0.25.1"): "qkv 3P 2D, wide 4P 2D+3P, wide 4P 2D+7P, out P 2D+3P, net w 2D, net w 2D+w",
+    ("kimi-k2.5", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
+    ("step-3.7", "0.33.0"): "qkv 3P 2D, wide 4P 2D+3P, wide 2P 2D+7P, out P 2D+5P, net w 2D, net w 2D+w",
+    ("lfm2.5-vl", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
+    ("internvl3.5-8b", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
 }
 """Tensors allocated by a tower's layer and then alive: values per patch on one of two GPUs.
 
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
 T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
-qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py
-and mllama4.py of the releases, gemma 4's of transformers; `apply_rotary_pos_emb_vision` (0.10.2
-:275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps its input alive: two more of D.
+qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
+pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of
+transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps
+its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),
     "glm-4.1v-9b": (1536, 4096), "gemma-3-27b": (1152, 4304), "llama-4-scout": (1408, 5632),
-    "gemma-4-26b": (1152, 4304),
+    "gemma-4-26b": (1152, 4304), "ministral-3": (1024, 4096), "kimi-k2.5": (1152, 4304), "lfm2.5-vl": (1152, 4304),
+    "step-3.7": (1536, 8960),
+    "internvl3.5-8b": (1024, 4096),
 }  # fmt: skip
 
 

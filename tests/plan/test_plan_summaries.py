@@ -242,7 +242,7 @@ def test_more_gpus_are_offered_up_to_a_limit() -> None:
 
 def test_several_servers_are_named_before_their_figures() -> None:
     """A layout of two servers says so first, how the second differs, and how to plan one server over both GPUs."""
-    lines = shown("LiquidAI/LFM2.5-VL-1.6B", "2xRTX3090")
+    lines = shown("llava-hf/llava-1.5-7b-hf", "2xRTX3090")
 
     assert lines[1].strip().startswith("Best layout: 2 servers, one per GPU. ")
     assert "unknown: unknown" not in " ".join(lines)
@@ -319,12 +319,12 @@ def test_an_uncertain_change_is_not_listed_as_fitting() -> None:
 
     assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
     assert "vllm serve" not in "\n".join(lines)
-    assert not planned("moonshotai/Kimi-K2.5", "8xH100-80GB")[1]
+    assert not planned("llava-hf/llava-1.5-7b-hf", "8xH100-80GB")[1]
 
 
 def test_an_unknown_model_is_to_be_measured() -> None:
     """A command that may work is marked as not planned, and its log is the next step."""
-    lines = shown("moonshotai/Kimi-K2.5", "8xH100-80GB")
+    lines = shown("llava-hf/llava-1.5-7b-hf", "8xH100-80GB")
 
     assert lines[0].startswith("UNCERTAIN")
     assert "  Run   lint ✓  not checked by plan" in lines

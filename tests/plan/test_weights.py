@@ -1470,3 +1470,46 @@ def test_speed(shelf: dict[str, specs.ModelFile]) -> None:
                 load(found, Ranks(tp, pp), release=(0, 19, 0))
 
     assert seconds(layouts, "") / 12 < 300e-6
+
+
+# ---- ROCm
+
+
+def _on_amd(config: dict[str, Any], tensor: int = 1) -> tuple[Loaded, Loaded]:
+    stock = inventory(shape(config))
+    loaded = [load(stock, Ranks(tensor), release=(0, 18), is_rocm=is_rocm) for is_rocm in (False, True)]
+    assert loaded[0] is not None
+    assert loaded[1] is not None
+    return loaded[0][0], loaded[1][0]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "size", "tensor", "first", "second"),
+    [(2048, 768, 1, True, True), (2048, 768, 4, True, False), (2048, 200, 1, True, False), (1000, 768, 1, False, True)],
+)
+def test_rocm_pads_the_rows_of_experts(hidden: int, size: int, tensor: int, first: bool, second: bool) -> None:  # noqa: FBT001 - columns of a table
+    """A row whose size is a multiple of 512 bytes gets 256 more; with both padded, memory stays unused."""
+    config = {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": hidden, "num_experts": 128,
+        "intermediate_size": 6144, "moe_intermediate_size": size, "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 65_536, "num_experts_per_tok": 8,
+    }  # fmt: skip
+    plain, padded = _on_amd(config, tensor)
+    part = size // tensor
+    rows = 2 * part * first + hidden * second
+    assert padded.components["experts"] - plain.components["experts"] == 2 * 128 * rows * 256
+    unused = 2 * 128 * (2 * part * hidden * 2 - hidden * (part * 2 + 256)) if first and second else 0
+    assert padded.components.get("fragments", 0) == unused
+    assert padded.expected - padded.low >= unused
+
+
+def test_rocm_pads_no_quantized_experts() -> None:
+    """FP8 experts keep their size."""
+    config = {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "num_experts": 128,
+        "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 2, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 65_536, "num_experts_per_tok": 8,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    }  # fmt: skip
+    plain, padded = _on_amd(config)
+    assert padded == plain

@@ -299,7 +299,8 @@ def test_fitting_gpus_match_the_planner() -> None:
     assert planner.plan_model(shorter.model, "RTX4090", options={"max_model_len": shorter.context}).fits is True
     assert f"context={shorter.context}" in shorter.address
     assert model_fits.verdict(model_fits.fewest("deepseek-ai/DeepSeek-R1", "RTX4090"))[1] == "red"
-    assert model_fits.fewest("BAAI/bge-m3", "H200").reason
+    assert model_fits.verdict(model_fits.fewest("BAAI/bge-m3", "H200")) == ("✓ fits", "green")
+    assert model_fits.fewest("deepseek-ai/DeepSeek-V4-Flash", "H200").reason
 
 
 @pytest.mark.parametrize(

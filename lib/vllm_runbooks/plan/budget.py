@@ -145,6 +145,7 @@ class Device:
     """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
     bandwidth_gb_s: float | None = None
     """Memory bandwidth in 10^9 bytes per second."""
+    vendor: str = "nvidia"
 
     @classmethod
     def of(cls, card: HostGpu) -> Device:
@@ -152,7 +153,9 @@ class Device:
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
         source = total.source if total else "unknown: how much of it the driver reserves"
-        return cls(gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
+        return cls(
+            gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s, gpu.vendor
+        )
 
 
 @dataclass(frozen=True)
@@ -179,12 +182,14 @@ class Budget:
     settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
-    """None if the memory per block is unknown or the release rejects the layers."""
+    """None if the memory per block is unknown, the release rejects the layers, or the model has no KV cache."""
     encoder: EncoderProfile | None
     fits: bool | None
     limits: tuple[str, ...]
     """Reasons for the verdict, a sentence each, including missing inputs."""
     calibrated: tuple[str, ...] = ()
+    has_cache: bool = True
+    """False for an encoder-only model."""
 
     @cached_property
     def available(self) -> tuple[tuple[int, ...], ...] | None:
@@ -195,6 +200,11 @@ class Budget:
                 return None
             by_stage.setdefault(rank.stage, []).append(rank.available)
         return tuple(tuple(min(b[side] for b in by_stage[stage]) for stage in sorted(by_stage)) for side in range(3))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the memory for the KV cache, or its layout, is unknown."""
+        return self.available is None or (self.pool is None and self.has_cache)
 
     def _by_side(self, measure: Callable[[KvPool, tuple[int, ...]], int]) -> Band | None:
         if self.pool is None or self.available is None:
@@ -250,6 +260,8 @@ def _pool(
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
         return None, None, f"unknown KV cache layout: {', '.join(forms.missing)}"
+    if forms.stages and not any(forms.stages):
+        return None, None, ""  # encoder-only: vLLM allocates no cache (v1/core/kv_cache_utils.py, 0.33.0)
     full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
         return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
@@ -317,6 +329,7 @@ class _Loading(NamedTuple):
     """Bytes on the host instead."""
     drafting: Drafting | None = None
     with_head: bool = True
+    is_rocm: bool = False
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
@@ -357,6 +370,7 @@ def _own_weights(model: PlannedModel, how: _Loading) -> tuple[Term, ...]:
         with_mtp=how.with_mtp,
         encoder_off=how.encoder_off,
         with_head=how.with_head,
+        is_rocm=how.is_rocm,
     )
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
@@ -449,6 +463,7 @@ def _terms(
         if settings.speculation.method
         else None,
         not settings.is_pooling,
+        is_rocm=device.vendor == "amd",
     )
     weights = _weights(model, how)[stage]
     text = costs.activation(
@@ -547,7 +562,9 @@ def budget(
         rank_budgets.append(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
-    whole = Budget(settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected))
+    whole = Budget(
+        settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected), groups is not None or bool(why)
+    )
     if problems.verdict and not settings.scheduler.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:

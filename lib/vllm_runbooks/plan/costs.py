@@ -392,7 +392,8 @@ def activation(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    place = _RankPlace(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
+    samples = is_last and (tensor_rank_first or not settings.is_v0) and not settings.is_pooling
+    place = _RankPlace(is_first, is_last, samples, capability)
     estimate = _activation(shape, settings, place)
     return Term("activation", estimate.total, estimate.source)
 
@@ -412,7 +413,9 @@ def activation_kept(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    estimate = _activation(shape, settings, _RankPlace(is_first, is_last, is_last, capability))
+    estimate = _activation(
+        shape, settings, _RankPlace(is_first, is_last, is_last and not settings.is_pooling, capability)
+    )
     return Term("activation", estimate.kept, estimate.source)
 
 

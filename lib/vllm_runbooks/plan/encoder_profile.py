@@ -115,6 +115,9 @@ class _Sizes(NamedTuple):
     """Tokens per image, if fixed."""
     positions: int
     has_audio: bool
+    tiles: int = 0
+    """Tiles of the largest image, the whole image among them."""
+    has_video: bool = False
 
 
 class _Ask(NamedTuple):
@@ -127,6 +130,8 @@ class _Ask(NamedTuple):
     images: int
     videos: int
     audios: int
+    chunks: int
+    """Images and parts of videos, where both are one modality."""
     tensor: int
     data: bool
     native_norms: bool
@@ -158,8 +163,10 @@ class _Item(NamedTuple):
     """Patches that go through a layer together, where items or frames do not all; 0: all of the batch."""
 
 
-_FIXED = ("gemma3", "llama4")
-"""Families whose tower only reads images of one size."""
+_FIXED = ("gemma3", "llama4", "pixtral", "internvit", "perception")
+"""Families whose largest image has the size that the configuration gives."""
+_INTERNVL_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+"""Text models with a token for videos (models/internvl.py, 0.33.0 `ctx_video_token`)."""
 
 
 PROCESSOR_FILES = ("preprocessor_config", "video_preprocessor_config", "processor_config")
@@ -246,6 +253,16 @@ _GEMMA4_BATCHES: Key = (0, 22)
 _LLAMA4_TILES = 16
 """Tiles of an image in addition to the whole image (transformers' Llama4ImageProcessorFast,
 `max_patches`)."""
+_KIMI_SIDE, _KIMI_PATCHES, _KIMI_LONGEST = 3000, 16_384, 512
+"""Side of the dummy image in pixels (models/kimi_k25.py, `MaxImageTokenMeta`), and Kimi-K2.5's limits for the patches
+of an image and of a side (preprocessor_config.json). A part of a video has fewer tokens than an image."""
+_KIMI_PACKED: Key = (0, 32)
+"""First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
+_STEP_CROP, _STEP_CROPS = 504, 36
+"""Side in pixels and number of the parts of the largest image, next to the whole image
+(transformers_utils/processors/step3_vl.py, 0.33.0: an image of 3024 x 3024)."""
+_LFM2_TOKENS = 256
+"""Tokens of the largest image that is not divided (transformers' Lfm2VlImageProcessor, `max_image_tokens`)."""
 _ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
 """Whether query and key are rotated together, and whether in float32 (models/qwen2_vl.py
 `apply_rotary_pos_emb_vision`, 0.10.2 :275, 0.11.0 :275-283 and :383, 0.12.0 :286)."""
@@ -488,6 +505,48 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
         yield "image", _Item(tokens + around, (_LLAMA4_TILES + 1) * (tile + 1), tokens, 1, sizes.image, sizes.image)
 
 
+def _pixtral(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        tokens = ceil(sizes.image / (sizes.patch * sizes.merge)) ** 2
+        yield "image", _Item(tokens, tokens * sizes.merge**2, tokens, 1, sizes.image, sizes.image)
+
+
+def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.chunks:
+        shrink = sqrt(_KIMI_PATCHES) / max(1, _KIMI_SIDE // sizes.patch)
+        side = min(int(_KIMI_SIDE * min(1.0, shrink)), _KIMI_LONGEST * sizes.patch)
+        tokens = ceil(side / (sizes.patch * sizes.merge)) ** 2
+        yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
+
+
+def _lfm2(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        side = isqrt(_LFM2_TOKENS) * sizes.patch * sizes.merge
+        yield "image", _Item(_LFM2_TOKENS, _LFM2_TOKENS * sizes.merge**2, _LFM2_TOKENS, 1, side, side)
+
+
+def _perception(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        whole, part = (_grid(sizes, side, side) for side in (sizes.image, _STEP_CROP))
+        outputs = whole // sizes.merge**4 + _STEP_CROPS * (part // sizes.merge**4)
+        # Marks around the whole image and each part, and between the rows of parts.
+        tokens = outputs + 2 * (1 + _STEP_CROPS) + isqrt(_STEP_CROPS) - 1
+        yield "image", _Item(tokens, whole + _STEP_CROPS * part, outputs, 1, sizes.image, sizes.image)
+
+
+def _internvit(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    patches = _grid(sizes, sizes.image, sizes.image)
+    tokens = patches // sizes.merge**2
+    if ask.images:
+        yield "image", _Item(sizes.tiles * tokens, sizes.tiles * (patches + 1), sizes.tiles * tokens)
+    if ask.videos and sizes.has_video and tokens:
+        # An image next to the video only reduces the budget.
+        left = sizes.tiles * tokens if ask.images else 0
+        budgeted = max(1, (ask.length - left) // tokens)
+        count = max(1, ask.length // tokens)
+        yield "video", _Item(budgeted * tokens, count * (patches + 1), count * tokens, count)
+
+
 # ---- tensors by family: allocated and other live ones; values per patch
 
 
@@ -606,6 +665,56 @@ def _gemma4_tensors(run: _TowerRun) -> Held:
         yield what, sizes.wide, 4 * sizes.size + done * sizes.wide
 
 
+def _pixtral_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "rotated query and key", 2 * part, 2 * sizes.size + 3 * part
+    yield from _gated_network(sizes.size, sizes.wide / run.shards, 4 * sizes.size, keeps=True)
+
+
+def _kimi_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    if run.ask.key < _KIMI_PACKED:
+        wide = 2 * part * _FLOAT / run.ask.width
+        yield "query and key in float32", wide, 2 * sizes.size + 3 * part
+        yield "rotated in float32", wide, 2 * sizes.size + 3 * part + wide
+    yield "attention's output", part, 2 * sizes.size + 3 * part
+    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+
+
+def _perception_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    wide = part * _FLOAT / run.ask.width
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "query in float32", 2 * wide, 2 * sizes.size + 3 * part
+    yield "rotated in float32", wide, 2 * sizes.size + 3 * part + 2 * wide
+    yield "attention's output", part, 2 * sizes.size + 5 * part
+    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+
+
+def _internvit_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "attention's output", part, 2 * sizes.size + 3 * part
+    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+
+
+def _gemma4_unified_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    pixels = sizes.channels * sizes.patch**2
+    part = sizes.size / sizes.merge**2
+    yield "normalized pixels", pixels, 0
+    yield "patch projection", part, pixels
+    yield "normalized patches", part, part
+    yield "position embeddings", 2 * part, part
+    yield "sum of patches and positions", part, 3 * part
+
+
 class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
     tensors: Callable[[_TowerRun], Held]
@@ -617,6 +726,8 @@ class _Family(NamedTuple):
     """Maximum number of videos per prompt; 0 if the family has none, None for no limit."""
     is_sized: bool = False
     """Whether `items` uses the sizes of `--limit-mm-per-prompt` for the dummy items."""
+    since: Key = ()
+    """First release whose source was read."""
 
 
 _FAMILIES: Mapping[str, _Family] = {
@@ -627,6 +738,13 @@ _FAMILIES: Mapping[str, _Family] = {
     "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
     "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
     "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
+    "gemma4_unified": _Family(_gemma4, _gemma4_unified_tensors, False, "models/gemma4_unified.py", since=(0, 25)),
+    # Older releases build a mask of all patches by all patches.
+    "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
+    "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
+    "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
+    "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
 }
 
 
@@ -645,12 +763,20 @@ def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edg
     return pixels if pixels is None else min(pixels, _MOST_PIXELS)
 
 
+_WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim", "perception": "width"}
+"""Field with the width of a tower, if not hidden_size."""
+_NETWORKS = {"gemma4_unified": 1, "perception": 8960}
+"""Size of a tower's network if its configuration has only a ratio, or none."""
+
+
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
-    size = _number(fields, "embed_dim") if family == "qwen2_vl" else _number(fields, "hidden_size")
+    size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
-    wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size")
+    wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
     patch = _number(fields, "patch_size")
+    if family in _NETWORKS:
+        wide = _number(fields, "intermediate_size") or _NETWORKS[family]
     if size is None or wide is None or patch is None:
         missing = {"hidden_size": size, "intermediate_size": wide, "patch_size": patch}
         return next(f"vision_config.{name}" for name, value in missing.items() if value is None)
@@ -659,7 +785,8 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         return "vision_config.image_size"
     tapped = taps(fields) if family == "qwen3_vl" else 0
     merge = _number(fields, "spatial_merge_size", "pooling_kernel_size") or 2
-    tokens = _number(fields, "default_output_length") if family == "gemma4" else _number(config, "mm_tokens_per_image")
+    soft = _number(fields, "default_output_length", "num_soft_tokens")
+    tokens = soft if family.startswith("gemma4") else _number(config, "mm_tokens_per_image")
     out = (
         hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(fields, "out_hidden_size") or hidden
     )
@@ -674,10 +801,19 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         out * (1 + tapped),
         tapped,
         image or 0,
-        tokens or (280 if family == "gemma4" else 256),
+        tokens or (280 if family.startswith("gemma4") else 256),
         _number(fields, "position_embedding_size") or 10_240,
         has_audio,
+        *_tiles(config),
     )
+
+
+def _tiles(config: Mapping[str, Any]) -> tuple[int, bool]:
+    """Tiles of InternVL's largest image, and whether its text model has a token for videos."""
+    most = _number(config, "max_dynamic_patch") or 6
+    text = config.get("llm_config") or config.get("text_config")
+    kind = text.get("model_type") if isinstance(text, Mapping) else None
+    return most + (bool(config.get("use_thumbnail")) and most > 1), kind in _INTERNVL_VIDEO
 
 
 def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
@@ -697,6 +833,7 @@ def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
         limits.get("image", usual),
         videos if most_videos is None else min(videos, most_videos),
         limits.get("audio", usual),
+        limits.get("vision_chunk", usual),
         settings.ranks.tensor,
         settings.ranks.encoder_data,
         settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0,
@@ -762,7 +899,7 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
     items = dict(family.items(sizes, ask, processor))
     if not items:
         return Unprofiled("all modalities are limited to 0 items", is_known=True)
-    limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios}
+    limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios, "vision_chunk": ask.chunks}
     most = max(item.tokens for item in items.values())
     if not most:
         return Unprofiled("the vision tower's sizes give an image without tokens", is_known=False)
@@ -859,6 +996,9 @@ def profile(
     if isinstance(sizes, str):
         return Unprofiled(f"{sizes}: not in the configuration", is_known=False)
     family = _FAMILIES[tower.family]
+    if settings.key < family.since:
+        since = ".".join(map(str, family.since))
+        return Unprofiled(f"how releases before {since} profile the encoder {tower.family}", is_known=False)
     ask = _ask(settings, family.videos)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)

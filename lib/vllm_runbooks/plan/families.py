@@ -83,6 +83,8 @@ class Family:
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
     mtp: str = ""
     """Modules around the layers for speculative decoding: see `weights`."""
+    is_encoder: bool = False
+    """Encoder-only (BERT): no KV cache, and learned embeddings of positions and token types."""
     mixer_name: str = "self_attn"
     network_name: str = "mlp"
     state_name: str = "mixer"

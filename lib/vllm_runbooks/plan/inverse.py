@@ -81,7 +81,7 @@ class Trial:
     def succeeds(self, made: Budget, side: int) -> bool:
         """Whether a launch succeeds in the given case."""
         if made.fits is not False:
-            return bool(made.fits) or (side != _LOW and made.available is not None and made.pool is not None)
+            return bool(made.fits) or (side != _LOW and not made.is_open)
         if side != _HIGH or made.available is None or made.pool is None:
             return False
         return made.pool.fits(made.available[_HIGH]) and not self._is_refused_otherwise(made)
@@ -108,7 +108,7 @@ def longest_context(start: Trial) -> SearchResult:
     limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
     if limit == _ANY_LENGTH:
         whole = start.of({"max_model_len": limit})
-    if whole.available is None or whole.pool is None:
+    if whole.is_open:
         return SearchResult(None, None, None, whole.limits)
     lengths = [_longest(start, limit, side) for side in range(3)]
     low, expected, high = (length or None for length in lengths)
@@ -170,17 +170,18 @@ def highest_concurrency(start: Trial, context: int) -> SearchResult:
     """Concurrent requests of `context` tokens, with `max_model_len` set to `context`."""
     made = start.of({"max_model_len": context})
     if made.blocks is None or made.pool is None:
-        return SearchResult(None, None, None, made.limits, made)
+        reasons = made.limits if made.is_open else ("the model has no KV cache: only max_num_seqs limits it",)
+        return SearchResult(None, None, None, reasons, made)
     pool = made.pool
     low, expected, high = (
         pool.concurrency(blocks, context) if start.succeeds(made, side) else 0.0
         for side, blocks in enumerate(made.blocks)
     )
-    reasons = list(made.limits)
+    notes = list(made.limits)
     limit = made.settings.scheduler.sequences
     if limit and expected > limit:
-        reasons.append(f"max_num_seqs allows {limit:,} of them to run concurrently")
-    return SearchResult(low, expected, high, tuple(reasons), made)
+        notes.append(f"max_num_seqs allows {limit:,} of them to run concurrently")
+    return SearchResult(low, expected, high, tuple(notes), made)
 
 
 # ---- utilization
@@ -189,7 +190,7 @@ def highest_concurrency(start: Trial, context: int) -> SearchResult:
 def lowest_utilization(start: Trial) -> SearchResult:
     """Lowest `gpu_memory_utilization` that fits, in hundredths; the conservative one is higher."""
     most = start.of({"gpu_memory_utilization": _safe(start)})
-    if most.available is None or most.pool is None:
+    if most.is_open:
         return SearchResult(None, None, None, most.limits, most)
     low, expected, high = (_least_share(start, side, _MIN_UTILIZATION) for side in range(3))
     if expected is None:
@@ -283,7 +284,7 @@ def fewest_cards(
                 continue
             start = Trial(model, _always(settings), devices, environment, calibrate)
             made = start.of({})
-            is_unknown = is_unknown or made.available is None or made.pool is None
+            is_unknown = is_unknown or made.is_open
             for side in range(3):
                 if side not in fitting and start.succeeds(made, side):
                     fitting[side] = count, made
@@ -353,7 +354,7 @@ def smallest_card(
         settings = make(Ranks(), device)
         start = Trial(model, _always(settings), [device], environment, calibrate)
         made = start.of({})
-        if made.available is None or made.pool is None:
+        if made.is_open:
             unknown.append(device.name)
             continue
         for side in range(3):

@@ -251,7 +251,8 @@ def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
         terms.append(PlannedTerm("kv_cache", low, expected, high, source))
     elif rank.available is not None:
         low, expected, high = (_gib(max(0, side)) for side in rank.available)
-        terms.append(PlannedTerm("kv_cache", low, expected, high, "what gpu_memory_utilization leaves"))
+        unused = "" if made.has_cache else "; unused: the model has no KV cache"
+        terms.append(PlannedTerm("kv_cache", low, expected, high, f"what gpu_memory_utilization leaves{unused}"))
     else:
         terms.append(PlannedTerm("kv_cache", None, None, None, "another term is unknown"))
     total = rank.device.total.expected if rank.device.total else None
@@ -275,7 +276,8 @@ def _cache(made: Budget | None) -> PlannedCache:
     low, expected, high = (min(side) for side in made.available)
     pool, blocks = made.pool, made.blocks
     if pool is None or blocks is None:
-        return PlannedCache(_gib(max(0, expected)), _gib(max(0, low)), _gib(max(0, high)))
+        meaning = None if made.has_cache else "none"
+        return PlannedCache(_gib(max(0, expected)), _gib(max(0, low)), _gib(max(0, high)), tokens_meaning=meaning)
     need = max(pool.needed_bytes())
     return PlannedCache(
         gib=_gib(max(0, expected)),

@@ -83,7 +83,8 @@ class PlannedCache:
     tokens_low: int | None = None
     tokens_high: int | None = None
     tokens_meaning: str | None = None
-    """Meaning of the tokens: "slots" or "full-length", as in a diagnosis' facts."""
+    """Meaning of the tokens: "slots" or "full-length", as in a diagnosis' facts; "none" for a model without a KV
+    cache."""
     max_concurrency: float | None = None
     """Requests of `max_model_len` tokens."""
     blocks: int | None = None

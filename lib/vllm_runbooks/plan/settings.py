@@ -772,6 +772,8 @@ class _LaunchSettler:
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
+        if (self.known.gpu or "").startswith("AMD "):  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
+            can = False
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
                 self.missing["compute capability of the GPU (the sampler depends on it)"] = None
@@ -821,8 +823,9 @@ class _LaunchSettler:
         is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
         if self.is_pooling and option is None:
             pooling = _pooling_type(self.config)
-            is_cut = is_cut and "last" in pooling
-            if not pooling:
+            is_encoder = any(mixer.kind == "encoder" for mixer in self.attention)
+            is_cut = is_cut and "last" in pooling and not is_encoder
+            if not pooling and not is_encoder:
                 self.missing["the model's pooling type (decides chunked prefill)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
         batch *= twice if batch_option is None else 1
@@ -1056,7 +1059,8 @@ class _LaunchSettler:
         if not usable or not families:
             return usable
         has_pictures = any(not family.endswith("_audio") for family in families)
-        modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
+        image = "vision_chunk" if "moonvit3d" in families else "image"  # 0.33.0 models/kimi_k25.py:247
+        modalities = (image,) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
         return {**dict.fromkeys(modalities, usual), **usable}
 
     def lora_bytes(self, dtype: str) -> int:

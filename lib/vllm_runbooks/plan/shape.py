@@ -245,6 +245,10 @@ class Shape:
     """Whether vLLM runs it as a pooling model by default: for embeddings, scores or classes."""
     ties_embeddings: bool | None = None
     head_bias: bool = False
+    token_types: int = 0
+    """Rows of the embedding of token types; 0 if there is none."""
+    labels: int = 0
+    """Classes of an encoder-only model's classifier; 0 if it has none."""
     kinds: tuple[Layer, ...] = ()
     """The kinds of layers that occur, in order of their first layer."""
     pattern: tuple[int, ...] = ()
@@ -386,7 +390,7 @@ def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> A
     used = window is not None and (family.window == "all" or bool(read.get("use_sliding_window")))
     has_norm = family.query_key_norm and (not family.norm_field or read.flag(family.norm_field))
     return Attention(
-        kind="sliding" if used else "full",
+        kind="encoder" if family.is_encoder else "sliding" if used else "full",
         heads=heads,
         kv_heads=heads if kv_heads is None else kv_heads,
         head_dim=head_dim,
@@ -1195,6 +1199,24 @@ def _pools(config: Mapping[str, Any], architecture: str | None) -> bool:
     return (architecture or "").endswith(_POOLING_CLASSES) or any(name.endswith(".Pooling") for name in types)
 
 
+def _sees_all(text: Mapping[str, Any]) -> bool:
+    """Whether attention is not causal: no KV cache (0.33.0 models/config.py:157, config/model.py:2182)."""
+    return text.get("is_causal") is False or text.get("use_bidirectional_attention") is True
+
+
+def _encoding(mixer: Attention | Latent | Recurrent | None) -> Attention | Latent | Recurrent | None:
+    return replace(mixer, kind="encoder") if isinstance(mixer, Attention) else mixer
+
+
+_CLASSIFIER = "ForSequenceClassification"
+
+
+def _labels(config: Mapping[str, Any]) -> int:
+    """Classes; two by default, as in transformers."""
+    names = config.get("id2label")
+    return len(names) if isinstance(names, Mapping) and names else _count(config.get("num_labels")) or 2
+
+
 def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
@@ -1226,6 +1248,8 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     hidden = vocabulary = 0
     mtp: tuple[Layer, ...] = ()
     inputs: PerLayerInput | None = None
+    if family.is_encoder and (positions := read.get("position_embedding_type")) not in (None, "absolute"):
+        read.missing[f"sizes with position_embedding_type {positions}"] = None
     try:
         hidden = read.number("hidden_size")
         vocabulary = read.number("vocab_size", "padded_vocab_size")
@@ -1233,6 +1257,8 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
             if text.get(name) and text[name] != hidden:
                 read.missing[f"sizes with {name}"] = None
         layers = tuple(_LAYERS[family.layer_types](read, _layer_count(read)))
+        if _sees_all(text):
+            layers = tuple(replace(layer, mixer=_encoding(layer.mixer)) for layer in layers)
         pattern.extend(kinds.setdefault(layer, len(kinds)) for layer in layers)
         mtp = _mtp(read, layers)
         size = read.optional("hidden_size_per_layer_input")
@@ -1250,6 +1276,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         max_positions=_longest(read),
         ties_embeddings=read.get("tie_word_embeddings") if tied is None else bool(tied),
         head_bias=read.flag(family.head_bias),
+        pools=named.pools or family.is_encoder,
+        token_types=read.optional("type_vocab_size") or 0 if family.is_encoder and kinds else 0,
+        labels=_labels(config) if family.is_encoder and (architecture or "").endswith(_CLASSIFIER) else 0,
         kinds=tuple(kinds),
         pattern=tuple(pattern),
         mtp=mtp,

@@ -215,6 +215,8 @@ def _sizes_text(tensor: int, pipeline: int, data: int, replicas: int) -> str:
 
 
 def _gives(plan: Plan) -> str:
+    if (unused := plan_words.free_memory(plan)) is not None:
+        return sentence_of(unused)
     cache, concurrency = plan.kv_cache, plan_pictures.requests_at_once(plan)
     is_copied = plan_pictures.is_copied(plan)
     has_several = is_copied or len(plan.per_gpu) > 1

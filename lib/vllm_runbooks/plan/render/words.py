@@ -39,7 +39,18 @@ def headline(plan: Plan) -> Headline:
     return Headline(VERDICTS[plan.fits], why)
 
 
+def free_memory(plan: Plan) -> str | None:
+    """Memory left by an encoder-only model, which has no KV cache; None for other models."""
+    cache = plan.kv_cache
+    if cache.tokens_meaning != "none" or cache.gib is None:
+        return None
+    several = " per GPU" if plan_pictures.is_copied(plan) or len(plan.per_gpu) > 1 else ""
+    return f"no KV cache, {_gib(cache.gib)} GiB unused{several}"
+
+
 def _what_it_gives(plan: Plan) -> str:
+    if (unused := free_memory(plan)) is not None:
+        return unused
     cache, at_once = plan.kv_cache, plan_pictures.requests_at_once(plan)
     is_shared = plan_pictures.is_copied(plan)
     each_card = " per GPU" if is_shared or len(plan.per_gpu) > 1 else ""
@@ -139,6 +150,8 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
     if cache.gib is None:
         missing = ", ".join(plan_pictures.term_name(t.name) for t in _unknown_terms(plan))
         return [("per GPU", f"unknown: {missing or 'see the limits'}"), *_needed(plan)]
+    if (unused := free_memory(plan)) is not None:
+        return [("size", unused)]
     meaning = _MEANINGS.get(cache.tokens_meaning or "", "")
     rows = [("per GPU", f"{cache.gib:.2f} GiB{_between(cache.low, cache.high, '.2f')}")]
     if cache.tokens is not None:
