@@ -154,6 +154,10 @@ PROFILE = {
         ),
         [{"max_model_len": 8192}, {"tensor_parallel_size": 2}],
     ),
+    "weights that fill the GPU are not those of others": (
+        log(loaded(14.6), oom("profile_run", total=15.47, tried="1.02 GiB", used=12.0, allocated=11.0)),
+        [FOUR_BITS, {"tensor_parallel_size": 2}, {"cpu_offload_gb": 4}],
+    ),
     "V0 does not split prompts": (
         log(
             loaded(13.5),
@@ -210,6 +214,38 @@ CACHE = {
     "the share is small": (
         log(loaded(0.43), NO_BLOCKS, gpu_memory_utilization=0.1),
         [{"gpu_memory_utilization": 0.9}],
+    ),
+    "the estimate for graphs tells the GPU's memory": (
+        log(
+            loaded(15.67),
+            said("Estimated CUDA graph memory: 0.53 GiB total"),
+            cache(-14.28),
+            said(
+                "The current --gpu-memory-utilization=0.2200 is equivalent to --gpu-memory-utilization=0.2133 without "
+                "CUDA graph memory profiling."
+            ),
+            NO_BLOCKS,
+            gpu_memory_utilization=0.22,
+        ),
+        [{"gpu_memory_utilization": 0.44}],
+    ),
+    "too small an estimate does not": (
+        log(
+            loaded(15.67),
+            said("Estimated CUDA graph memory: 0.02 GiB total"),
+            cache(-14.28),
+            said(
+                "The current --gpu-memory-utilization=0.2200 is equivalent to --gpu-memory-utilization=0.2197 without "
+                "CUDA graph memory profiling."
+            ),
+            NO_BLOCKS,
+            gpu_memory_utilization=0.22,
+        ),
+        [{"gpu_memory_utilization": 0.9}, "Use a quantized checkpoint", "Shard the model across"],
+    ),
+    "a host without further GPUs": (
+        log(said("Automatically detected platform cpu."), loaded(2.3), too_long(16.0, 5.0, 40960)),
+        [{"max_model_len": 40448}],
     ),
     "the KV cache is in CPU memory": (
         log(NO_BLOCKS.replace("gpu_memory_utilization", "VLLM_CPU_KVCACHE_SPACE")),

@@ -195,3 +195,27 @@ def test_each_feature_of_the_table_selects_a_remedy() -> None:
 @pytest.mark.parametrize("name", ["vllm", "flashinfer", "deep_gemm"])
 def test_components_have_a_repository_to_search(name: str) -> None:
     assert OWNERS[name].repository.count("/") == 1
+
+
+def test_matrix_products_and_autotuning_of_flashinfer_have_their_own_fixes() -> None:
+    """By release; other code of FlashInfer keeps its general fix first."""
+    error = "RuntimeError: [FP4 gemm Runner] Failed to run"
+    frames = (LOADER, "flashinfer/autotuner.py", "flashinfer/gemm/gemm_base.py")
+
+    def first(text: str) -> tuple[str, ...]:
+        return tuple(edit.name for edit in diagnose(text).remedies[0].edits)
+
+    assert first(raised(error, *frames).replace("0.19.0", "0.27.1")) == ("linear_backend",)
+    assert first(raised(error, *frames)) == ("VLLM_NVFP4_GEMM_BACKEND",)
+    assert first(raised(error, *frames[:2])) == ("enable_flashinfer_autotune",)
+    assert first(raised(error, LOADER, "flashinfer/decode.py")) == ()
+
+
+def test_an_option_that_the_message_names_as_given_can_be_removed() -> None:
+    """Even if the printed arguments leave it out."""
+    text = BEGIN + "(APIServer pid=7) INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'a/b'}\n" + (
+        "(APIServer pid=7) ValueError: Quantization method specified in the model config (awq) does not match the "
+        "quantization method specified in the `quantization` argument (gptq).\n"
+    )  # fmt: skip
+
+    assert [(edit.op, edit.name) for edit in diagnose(text).remedies[0].edits] == [("remove", "quantization")]

@@ -314,7 +314,7 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
         (failed(NO_LAYOUT, frames=BACKEND, arguments="'attention_backend': 'ACME'"), "Let vLLM choose the backend"),
         (failed("KeyError: 'model.layers.43.mtp_block.norm.weight'", frames=LOADER), "Disable speculative decoding"),
         (failed("RuntimeError: FlashInfer requires GPUs with sm75 or higher"), "Install a CUDA toolkit"),
-        (failed("RuntimeError: FlashInfer requires GPUs with sm75 or higher", frames=BACKEND), "Use another attention"),
+        (failed("RuntimeError: FlashInfer requires GPUs with sm75 or higher", frames=BACKEND), "Use vLLM's Triton"),
         (failed("ValueError: LiLiCorr requires the LM head", frames=PROPOSER), "Change speculative_config as"),
         (failed("ValueError: NIXL requires a port", frames=CONNECTOR), "Change kv_transfer_config or the other"),
         (failed("ValueError: acme is only valid with b", frames=OF_CONFIG), "Change or remove the setting"),
@@ -411,9 +411,9 @@ def rejected(config: str, field: str, allowed: str, value: str) -> str:
             [Edit("set", "limit_mm_per_prompt", {"image": 2})], """--limit-mm-per-prompt '{"image": 2}'""",
         ),
         (
-            "--limit-mm-per-prompt two",
-            f"{INVALID}--limit-mm-per-prompt: Value two cannot be converted to <function loads at 0x7f>.\n",
-            [Edit("remove", "limit_mm_per_prompt")], "",
+            "--hf-overrides rope_theta:ngram",
+            f"{INVALID}--hf-overrides: Value rope_theta:ngram cannot be converted to <function loads at 0x7f>.\n",
+            [Edit("set", "hf_overrides", {"rope_theta": "ngram"})], """--hf-overrides '{"rope_theta": "ngram"}'""",
         ),
         (
             "--compilation-config '{\"mode\": 9}'",
@@ -508,10 +508,22 @@ def test_a_misspelt_architecture_is_corrected(tmp_path: Path) -> None:
     assert titles(answer(tmp_path, failed(error)))[0] == title
 
 
+def test_a_value_that_is_no_json_is_not_removed_first(tmp_path: Path) -> None:
+    """Its form is wrong, not the option; a value that is known to be right replaces it, and removes nothing."""
+    unknown, known, doubled = (
+        answer(tmp_path, f"{INVALID}--hf-overrides: Value {value} cannot be converted to <function loads at 0x7f>.\n")
+        for value in ("two", "{a:b}", '{{"a": {{"b": 1}}}}')
+    )
+
+    assert unknown.remedies[0].title == "Write the value of --hf-overrides as a JSON object in single quotes"
+    assert [edit.op for remedy in known.remedies for edit in remedy.edits] == ["set"]
+    assert doubled.remedies[0].edits == (Edit("set", "hf_overrides", {"a": {"b": 1}}),)
+
+
 @in_one_test(
     ("option", "title", "cost", "edits"),
     [
-        ("--tensor-parallel-size/-tp", "Correct the value of --tensor-parallel-size/-tp", "none", ()),
+        ("--tensor-parallel-size/-tp", "Correct the value of --tensor-parallel-size", "none", ()),
         ("--api-key", "Correct the value of --api-key", "none", ()),
         (
             "--max-num-seqs", "Correct the value of --max-num-seqs, or remove it",

@@ -29,6 +29,8 @@ from vllm_runbooks.core.records import (
     SymptomHit,
 )
 
+_MESSAGE_LINES = 3
+"""Lines in which a message that begins with a general error names its reason."""
 _UNPLACED = -2
 """Depth of a hit whose signature requires no place."""
 MAX_QUOTES = 6
@@ -105,6 +107,8 @@ def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
     # A line that a cause quotes as its evidence is not another error.
     quoted = {_line(hit) for c in fatal for hit in c.companions}
     causes = [c for c in causes if c in fatal or _line(c.hits[0]) not in quoted]
+    causes = [c for c in causes if not any(_is_reason_of(other, c) for other in fatal)]
+    fatal = [c for c in fatal if c in causes]
     proven = {c.symptom.class_ for c in fatal if c.symptom.look_in is None and not c.is_doubtful}
     causes = [c for c in causes if c.symptom.look_in is None or c.symptom.class_ not in proven]
     fatal = [c for c in fatal if c in causes]
@@ -124,6 +128,18 @@ def diagnose(start: ServerRun, catalog: Catalog) -> Diagnosis:
         key=lambda f: _SEVERITIES.index(f.severity),
     )
     return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), left_out, unexplained)
+
+
+def _is_reason_of(other: _Candidate, candidate: _Candidate) -> bool:
+    """Whether a more precise symptom follows in the next lines of the same message."""
+    first, second = candidate.hits[0], other.hits[0]
+    return (
+        other.symptom.id.startswith(f"{candidate.symptom.id}.")
+        and first.quote.file == second.quote.file
+        and 0 < second.quote.line - first.quote.line <= _MESSAGE_LINES
+        and first.process == second.process
+        and not other.is_doubtful
+    )
 
 
 def _first_unexplained(start: ServerRun, fatal: Sequence[_Candidate]) -> Quote | None:

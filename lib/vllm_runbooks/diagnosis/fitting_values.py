@@ -31,6 +31,10 @@ _MOST_OFFLOADED_GIB = 128
 _HOST_GPUS = 8
 _MOST_GPUS = 64
 _MARGIN_GIB = 0.25
+_LEAST_PART, _ROUNDED_PART, _ROUNDED_GIB = 0.003, 0.0001, 0.005
+"""Least difference of two printed shares that tells a GPU's memory, and how far both figures are rounded."""
+_GPU_PLATFORMS = frozenset({None, "cuda", "rocm", "xpu", "tpu", "hpu", "neuron"})
+"""Platforms that may have several devices; None if unknown."""
 _SIZE = re.compile(r"(?<![A-Za-z0-9.])(?:(\d{1,2})x)?(\d{1,4}(?:\.\d{1,3})?)B(?![A-Za-z0-9])", re.IGNORECASE)
 """Parameters in a model's name, in billions: `72B`, `8x7B`; not active ones as in `A3B`."""
 _MIXED = 0.83
@@ -142,13 +146,24 @@ class _Figures:
 
     @cached_property
     def total(self) -> float | None:
-        printed = self.gib("total") or self.facts.gpu_total_gib
+        printed = self.gib("total") or self.facts.gpu_total_gib or self.graphs_total
         available = self.gib("available") or self.facts.kv_cache_gib
         if printed or not self.facts.weights_gib or available is None or self.utilization is None:
             return printed
         # At least so much, since the budget has room for what was printed.
         used = self.facts.weights_gib + available + (self.facts.activation_gib or 0.0)
+        if used < self.facts.weights_gib / 2:
+            return None  # far more: activations that were not printed use most of the budget
         return used / self.utilization if used > 0 else None
+
+    @cached_property
+    def graphs_total(self) -> float | None:
+        """The GPU's memory by the part that the estimate for CUDA graphs is of it, rounded down."""
+        share, rest = self.read("gpu_memory_utilization"), self.read("utilization_without_graphs")
+        graphs = self.facts.cuda_graph_estimated_gib
+        if share is None or rest is None or not graphs or share - rest < _LEAST_PART:
+            return None
+        return (graphs - _ROUNDED_GIB) / (share - rest + _ROUNDED_PART)
 
     @cached_property
     def utilization(self) -> float | None:
@@ -192,6 +207,11 @@ class _Figures:
             return True
         numbers = tuple(map(int, re.findall(r"\d{1,4}", self.release or "")[:2]))
         return bool(numbers) and numbers < _V1_IS_DEFAULT
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the host may have more devices of the same kind."""
+        return self.facts.platform in _GPU_PLATFORMS
 
     @cached_property
     def is_unified(self) -> bool:
@@ -300,9 +320,10 @@ class _Figures:
 
     def is_full(self, allocated: float | None) -> bool:
         """Whether the weights that the process loads leave no memory for requests, even on an empty GPU."""
-        if not self.symptom.startswith("oom.weights") or self.total is None or self.budget is None:
+        if self.total is None or self.budget is None:
             return False
-        weights = max(allocated or 0.0, self.weights or 0.0)
+        loading = allocated if self.symptom.startswith("oom.weights") else None
+        weights = max(loading or 0.0, self.weights or 0.0)
         return weights > _WEIGHTS_SHARE * max(self.budget, 0.95 * self.total)
 
     @cached_property
@@ -316,7 +337,7 @@ class _Figures:
 
     def more_gpus(self, spared: float | None = None) -> _Values:
         """The fewest GPUs, in powers of two, that hold the model; or free so much memory on each."""
-        if self.weights is None or self.budget is None:
+        if self.weights is None or self.budget is None or not self.has_gpus:
             return
         size = self.tensor * 2
         while size * self.pipeline <= _MOST_GPUS and not self.fits_on(size, spared):
@@ -575,6 +596,8 @@ def _no_blocks(figures: _Figures) -> _Values:
             yield from figures.over_budget() if figures.overflow else ()
             yield from figures.fewer_bits()
             yield "weights_matter", "yes"
+            if total is None and share <= _DEFAULT_UTILIZATION - 0.1 and not figures.is_unified:
+                yield "room_for_share", _DEFAULT_UTILIZATION
         return
     most = None if total is None else _DEFAULT_UTILIZATION * total
     if weights is not None and most is not None and weights + need > most:
@@ -626,6 +649,8 @@ def _context(figures: _Figures) -> _Values:
     if not is_set and (need > 1 or figures.gib("need") is not None):
         used = None if figures.facts.weights_gib is None else figures.facts.weights_gib + have
         yield "fit_utilization", figures.raise_utilization(need - have, used)
+    if not figures.has_gpus:
+        return
     yield "fit_8bit_cache", "yes" if need <= 1.9 * have else None
     size = figures.tensor * 2
     while size <= _HOST_GPUS and not figures.fits_cache(size, need, have):

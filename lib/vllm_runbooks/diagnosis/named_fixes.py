@@ -123,6 +123,8 @@ def context(
     captures = {**more, **given, **corrected}
     if captures.get("option") == "":
         del captures["option"]  # the command does not set it
+    elif captures.get("option", "").startswith("-"):
+        captures["option"] = captures["option"].partition("/")[0]  # without its aliases
     names = (name.lstrip("-").replace("-", "_") for name in captures.get("option", "").split("/"))
     return {**captures, **({"defines_service": "yes"} if _DEFINES_SERVICE.intersection(names) else {})}
 
@@ -141,7 +143,8 @@ _WITH_UNIT = re.compile(r"(\d{1,6})([kKmMgG])i?[bB]", re.ASCII)
 """A number with a unit of bytes, which options for counts reject."""
 _PERCENT = re.compile(r"([1-9]\d)(?:\.0)?", re.ASCII)
 _BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
-_PAIRS = re.compile(r"\w{1,40}=\w{1,40}(?:,\w{1,40}=\w{1,40})*", re.ASCII)
+_BARE_WORD = re.compile(r"(:\s{0,4})(?!(?:true|false|null)\b)([A-Za-z_][\w./-]{0,80})(?=\s{0,4}[,}])", re.ASCII)
+_PAIRS = re.compile(r"\w{1,40}[=:][\w./-]{1,80}(?:,\w{1,40}[=:][\w./-]{1,80}){0,20}", re.ASCII)
 _UNREADABLE = re.compile(r"Value (?P<value>.{1,400}) cannot be converted to <function loads", re.ASCII)
 _UNKNOWN_OPTION = re.compile(r"--(?P<name>[A-Za-z][\w-]{2,60})(?:[ =](?P<value>[^\s-]\S{0,200}))?", re.ASCII)
 _DEFINES_SERVICE = frozenset({
@@ -215,11 +218,13 @@ def _typed_option(
 
 
 def _as_json(value: str) -> str | None:
-    """A JSON object that was written without quotes, or as pairs; None if it is something else."""
+    """A JSON object that was written without quotes, as pairs or with a template's braces; None if it is no object."""
     if _PAIRS.fullmatch(value):
         value = "{" + value.replace("=", ":") + "}"
+    if value.startswith("{{") and value.endswith("}}"):
+        value = value.replace("{{", "{").replace("}}", "}")
     try:
-        parsed = json.loads(_BARE_KEY.sub(r'\1"\2"\3', value.replace("'", '"')))
+        parsed = json.loads(_BARE_WORD.sub(r'\1"\2"', _BARE_KEY.sub(r'\1"\2"\3', value.replace("'", '"'))))
     except ValueError:
         return None
     return json.dumps(parsed) if isinstance(parsed, dict) else None

@@ -186,7 +186,7 @@ def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: 
     """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
     is_absent = not present and type(present) is not int  # a typed 0 is a value
-    if authored.op == "remove" and arguments and is_absent:
+    if authored.op == "remove" and arguments and is_absent and f"{authored.name}_given" not in captures:
         return _POINTLESS
     if authored.op != "set":
         return authored

@@ -25,7 +25,12 @@ from vllm_runbooks.reading.startup_log.routine import RoutineLines
 from vllm_runbooks.reading.startup_log.tracebacks import Message, Tracebacks
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
-_ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_model_len": "tokens"}
+_ALSO_FIGURES = {
+    "max_concurrency": "x",
+    "gpu_memory_utilization": "",
+    "utilization_without_graphs": "",
+    "max_model_len": "tokens",
+}
 _MAX_WARNINGS = 60
 _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Most lines of wrapped arguments, and their longest."""

@@ -398,6 +398,8 @@ _PLATFORM_FILE = re.compile(
     re.ASCII,
 )
 """File that runs on this platform only."""
+_PLATFORM_SOURCE = re.compile(r"\b(cpu|tpu|xpu|hpu|neuron)_(?:worker|model_runner|executor)\.py:", re.ASCII)
+"""The same file as a line's source, `cpu_worker.py:255`."""
 _OF_HIP = re.compile(r"\b(HIP) (?:out of memory|error|driver error)", re.ASCII)
 
 
@@ -412,6 +414,7 @@ def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | No
         (_BUILD, draft.version),
         (_DEVICE, draft.config.get("device_config")),
         *((_PLATFORM_FILE, frame.path) for frame in frames),
+        *((_PLATFORM_SOURCE, source) for source in sorted(draft.sources)),
         *((_OF_HIP, message) for message in messages),
     )
     matches = (pattern.search(text) for pattern, text in searched if isinstance(text, str))
