@@ -73,7 +73,8 @@ def instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
     parts: list[tuple[int, int]] = []
     for match in re.finditer(r"([^\n]*)(\n?)", source.text):
         begin, line = match.start(), match[1].rstrip()
-        if line.lstrip()[:1] == "#" or (parts and not line.strip()):
+        is_end = begin == len(source.text)  # which also ends an instruction whose last line continues
+        if not is_end and (line.lstrip()[:1] == "#" or (parts and not line.strip())):
             continue
         if line.endswith("\\"):
             parts += [(begin, begin + len(line) - 1), match.span(2)]

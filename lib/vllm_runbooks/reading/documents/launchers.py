@@ -23,6 +23,10 @@ _SHORT_BOOLEAN = "PTditq"
 _MOUNT_OPTIONS = frozenset(("-v", "--volume", "--mount", "--tmpfs"))
 
 
+_PAIRS = re.compile(r"[^,]++(?:,(?![A-Za-z_]\w*=)[^,]*+)*+")
+"""Pairs between commas; a comma that no further name follows is part of a value, as in `GPUS=0,1`."""
+
+
 class ContainerLauncher(NamedTuple):
     """Position at which a command runs something in a container."""
 
@@ -257,11 +261,11 @@ def sandbox(words: Sequence[Word], begin: int) -> ContainerOptions:
 
 
 def _split(word: Word) -> list[Word]:
-    """The parts of a word between commas, unless it is partly unknown."""
+    """The pairs `NAME=value` of a word, between commas, unless it is partly unknown."""
     if word.value is None or word.at is None:
         return [word]
     at = word.at
-    parts = (match.span() for match in re.finditer(r"[^,]+", word.value))
+    parts = (match.span() for match in _PAIRS.finditer(word.value))
     return [
         Word(word.value[begin:end], at[begin], at[end - 1] + 1, word.value[begin:end], "", at[begin:end])
         for begin, end in parts

@@ -66,6 +66,8 @@ def setting_of(word: Word, form: str) -> Setting | None:
 def excerpt_of(word: Word) -> Excerpt:
     """Value of a word as an excerpt; for a partly unknown word the text between its quotes."""
     value = word.value
+    if value is None and word.at is not None and len(word.at) == len(word.raw):
+        value = word.raw
     if value is None:
         return _between_quotes(word)
     if not word.at or len(word.at) != len(value):

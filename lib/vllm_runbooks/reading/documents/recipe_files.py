@@ -27,15 +27,19 @@ _HEAD = {
     "just": re.compile(r"[@A-Za-z_][\w-]{0,100}(?:[ \t][^\n]{0,1000})?:(?!=)"),
 }
 _SIGNS = {"make": re.compile(r"[ \t]*[@+-]*[ \t]*"), "just": re.compile(r"[ \t]*@?-?@?")}
+_COMMENT = re.compile(r"(?<!\\)#.*")
+"""A comment behind the value of a variable of make."""
 _MAX_VALUE = 400  # characters of a variable's value that are filled in
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading, kind: str) -> None:
     """Add what the recipes of a Makefile ("make") or justfile ("just") start."""
-    variables = {match[1]: match[2].strip() for match in _ASSIGNED[kind].finditer(source.text)}
+    assigned = _ASSIGNED[kind].finditer(source.text)
+    variables = {match[1]: _COMMENT.sub("", match[2]).strip() if kind == "make" else match[2] for match in assigned}
     for line in _recipe_lines(source, kind):
         if programs.may_start(line.text):
-            programs.read_script(_filled(line, variables, kind), around, reading)
+            end = len(line.text.removesuffix("\\"))  # make drops the continuation at the end of a file
+            programs.read_script(_filled(line.part(0, end), variables, kind), around, reading)
 
 
 def _recipe_lines(source: Excerpt, kind: str) -> Iterator[Excerpt]:
