@@ -15,7 +15,8 @@ _GIVING = ("NVIDIA_VISIBLE_DEVICES",)
 """Variable that assigns GPUs to a container whose command does not."""
 VARIABLES = (*_NARROWING, *_GIVING)
 _DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(--?[a-zA-Z-]{1,30})[= \t][ \t]*([\w:.,-]{1,80})", re.MULTILINE | re.ASCII)
-_OF_JOB = ("--gres", "--gpus-per-node", "--gpus", "-G")
+_PER_NODE = ("--gres", "--gpus-per-node")
+_OF_JOB = (*_PER_NODE, "--gpus", "-G")
 OF_STEP = frozenset((*_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group"))
 """Options of `srun` that give a part of a job other GPUs."""
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
@@ -80,14 +81,15 @@ def added(before: Gpus | None, more: Gpus | None) -> Gpus | None:
 
 
 def of_job(script: Excerpt) -> Gpus | None:
-    """GPUs of a Slurm job on one host, by the directives of its script; None if unknown."""
+    """GPUs of a Slurm job on all its nodes, by the directives of its script; None if unknown."""
     directives = {match[1]: match for match in _DIRECTIVE.finditer(script.text)}
     given = [directives[name] for name in _OF_JOB if name in directives]
-    is_one = all(directives[name][2] == "1" for name in ("--nodes", "-N") if name in directives)
-    if len(given) != 1 or not is_one or "hetjob" in script.text:
+    nodes = next((directives[name][2] for name in ("--nodes", "-N") if name in directives), "1")
+    if len(given) != 1 or not _NUMBER.fullmatch(nodes) or "hetjob" in script.text:
         return None
     kind, _, count = given[0][2].rpartition(":")
     is_of_gpus = given[0][1] != "--gres" or kind.partition(":")[0] == "gpu"
     if not is_of_gpus or not _NUMBER.fullmatch(count):
         return None
-    return Gpus(None, int(count), script.at[given[0].start(1)], script.at[given[0].end(2)])
+    hosts = int(nodes) if given[0][1] in _PER_NODE else 1
+    return Gpus(None, int(count) * hosts, script.at[given[0].start(1)], script.at[given[0].end(2)])
