@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.placed_words import cut, setting_of
-from vllm_runbooks.reading.documents.placeholders import END, UNKNOWN
+from vllm_runbooks.reading.documents.placeholders import END
 from vllm_runbooks.reading.documents.starts import ContainerOptions, PublishedPort, Setting
 from vllm_runbooks.reading.shell import Word
 from vllm_runbooks.reading.shell.word_lists import word_list
@@ -80,7 +81,7 @@ _MAPPING = re.compile(
 
 
 _LATER = re.compile(
-    rf"\$\{{[^{{}}\n]{{1,100}}\}}|\$[A-Za-z_]\w{{0,60}}|%\w{{1,60}}%|{UNKNOWN}{{1,2}}[^\n{UNKNOWN}{END}]{{0,500}}{END}{{1,2}}",
+    rf"\$\{{[^{{}}\n]{{1,100}}\}}|\$[A-Za-z_]\w{{0,60}}|%\w{{1,60}}%|{HOLE}{{1,2}}[^\n{HOLE}{END}]{{0,500}}{END}{{1,2}}",
     re.ASCII,
 )
 """A variable, or an expression of a template."""

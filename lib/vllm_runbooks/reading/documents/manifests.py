@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
@@ -21,7 +22,6 @@ from vllm_runbooks.reading.documents import (
 )
 from vllm_runbooks.reading.documents.launch_forms import plain_word
 from vllm_runbooks.reading.documents.placed_words import Characters, word_of_characters
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import (
     Around,
     ContainerOptions,
@@ -673,7 +673,7 @@ def _without_templates(text: Excerpt) -> Characters:
     done = 0
     for match in _LATER.finditer(text.text):
         characters += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
-        characters.append((UNKNOWN, text.at[match.start()]))
+        characters.append((HOLE, text.at[match.start()]))
         done = match.end()
     return [*characters, *zip(text.text[done:], text.at[done:-1], strict=True)]
 
@@ -728,7 +728,7 @@ def _interpolate(
             made.append(("$", text.at[index]))
             index += 2
         elif name:
-            made.append((UNKNOWN, text.at[index]))
+            made.append((HOLE, text.at[index]))
             reasons.append(f"unset variable {name[0]}")
             index = name.end()
         elif following == "{":
@@ -737,7 +737,7 @@ def _interpolate(
             if stop >= end or not name or depth >= _MAX_NESTED:
                 return index
             if whole[name.end() : name.end() + 1] == ".":  # no variable of compose: another program fills it in
-                made.append((UNKNOWN, text.at[index]))
+                made.append((HOLE, text.at[index]))
                 reasons.append("placeholder")
                 index = stop + 1
                 continue
@@ -750,7 +750,7 @@ def _interpolate(
                 bad = bad if inner is None else inner
                 made.append(("", text.at[stop]))  # and ends here
             else:
-                made.append((UNKNOWN, text.at[index]))
+                made.append((HOLE, text.at[index]))
                 reasons.append(f"unset variable {name[0]}")
             index = stop + 1
         else:  # `$(`, `$@` and a lone `$` stay as they are
@@ -848,7 +848,7 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial
         characters += zip(word.value[done : match.start()], word.at[done : match.start()], strict=True)
         value = "$" if match[0] == "$$" else variables.get(match[1], None if is_partial else match[0])
         if value is None:
-            why, value = why or f"unset variable {match[1]}", UNKNOWN
+            why, value = why or f"unset variable {match[1]}", HOLE
         characters += [(character, word.at[match.start()]) for character in value]
         done = match.end()
     characters += zip(word.value[done:], word.at[done:], strict=True)

@@ -10,6 +10,7 @@ from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import shell
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import placed_words, placeholders, programs
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
@@ -72,9 +73,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, page: Docume
     # Texts of another language are no scripts: only what the launches say counts.
     found.troubles.clear()
     found.loose = [
-        option
-        for option in (*found.loose, *page.loose)
-        if not any(placeholders.UNKNOWN in word.raw for word in option.words)
+        option for option in (*found.loose, *page.loose) if not any(HOLE in word.raw for word in option.words)
     ]
     found.settings += page.settings
     found.images += page.images

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents import placeholders, programs
+from vllm_runbooks.reading.arguments.words import HOLE
+from vllm_runbooks.reading.documents import programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading
 
@@ -86,5 +87,5 @@ def _filled(line: Excerpt, variables: Mapping[str, str], kind: str) -> Excerpt:
             name = next((group for group in match.groups() if group is not None), "")
             value = variables.get(name, "$")
             is_known = len(value) <= _MAX_VALUE and "$" not in value and "{{" not in value
-            made += [(character, at) for character in (value if is_known else placeholders.UNKNOWN)]
+            made += [(character, at) for character in (value if is_known else HOLE)]
     return excerpt_of_characters(made, line.at[len(line.text)])
