@@ -3165,7 +3165,7 @@ def test_code_follows_pythons_own_option(words: str, code: str | None) -> None:
 
     assert command._read_code(0) is (code is not None)
     assert [text.text for _, text, _ in command.reading.parts] == [code] * (code is not None)
-    assert [around.depth for _, around in command.reading.code] == [1] * (code is not None)
+    assert [around.depth for _, _, around in command.reading.parts] == [1] * (code is not None)
 
 
 @pytest.mark.parametrize(
