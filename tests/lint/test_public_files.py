@@ -680,6 +680,8 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
             """,
             1,
         ),
+        ("package.json", '{"scripts": {"llm": "vllm serve Qwen/Qwen3-8B --dtype bfloat16"}}', 1),
+        ("package.json", '{"config": {"llm": "vllm serve Qwen/Qwen3-8B --dtype bfloat16"}}', 0),
         (
             "rules",
             """

@@ -319,7 +319,7 @@ class _Manifest:
             self.reading.parts.append((kind, node.text, within))
         elif is_text and _UNIT.search(node.value):
             unit_files.read(node.text, replace(around, is_certain=False), self.reading)
-        elif programs.may_start(node.value) and self._is_script(key, node.value):
+        elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             environment: dict[str, Setting] = {}
             for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
                 environment |= self._environment(yaml_places.at(self.root, name), is_interpolated=False)
