@@ -702,9 +702,30 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
             1,
         ),
         (
-            "head.sh",
-            "NODES=$@\nvllm serve Qwen/Qwen3-8B --pipeline-parallel-size $NODES --distributed-executor-backend ray",
+            "main.sh",
+            """
+            main() {
+              case ${1:-help} in
+                start) vllm serve Qwen/Qwen3-8B --dtype bfloat16 ;;
+                *) echo "usage: $0 start" ;;
+              esac
+            }
+            main "$@"
+            """,
             1,
+        ),
+        (
+            "main.sh",
+            """
+            main() {
+              case ${1:-help} in
+                start) vllm serve Qwen/Qwen3-8B --dtype bfloat16 ;;
+                *) echo "usage: $0 start" ;;
+              esac
+            }
+            main help
+            """,
+            0,
         ),
         (
             "job.sh",

@@ -385,8 +385,6 @@ def _put_list(
         elements = _sliced(shell, part, elements)
     elif part.operator:
         elements = [_applied(shell, part, element) for element in elements]
-    if not elements and not out.splits and part.subscript is None and shell.state.positional is None:
-        elements = [values.unset_value(part.name)]  # the arguments of the script
     if any(map(values.is_several, elements)):
         out.expands.add("parameter")
         if not shell.is_alone:
