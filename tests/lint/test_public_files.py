@@ -532,3 +532,259 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
     )
 
     assert found("values.yaml", text) == [f"{severity} option.removed '--swap-space'"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        (
+            "Dockerfile",
+            """
+            FROM vllm/vllm-openai:v0.11.0
+            ENTRYPOINT python3 -m vllm.entrypoints.openai.api_server \\
+                --model ${MODEL:-Qwen/Qwen3-8B} \\
+
+            """,
+            1,
+        ),
+        (
+            "vllm.nix",
+            """
+            let cfg = { model = "Qwen/Qwen3-8B"; image = "vllm/vllm-openai:v0.11.0"; };
+            in {
+              virtualisation.oci-containers.containers.vllm = {
+                extraOptions = [ "--ipc=host" "--device=nvidia.com/gpu=all" ];
+                cmd = [ "--model" cfg.model "--max-model-len" "8192" ];
+                image = cfg.image;
+              };
+            }
+            """,
+            1,
+        ),
+        (
+            "main.tf",
+            """
+            resource "helm_release" "chat" {
+              values = [
+                <<-EOT
+                owner: "devops"
+                command: "vllm serve ${var.model} --max-model-len 8192"
+                EOT
+              ]
+            }
+            """,
+            1,
+        ),
+        (
+            "values.yaml",
+            """
+            models:
+              chat:
+                image: {repository: vllm/vllm-openai, tag: v0.11.0}
+                command: ["--model", "Qwen/Qwen3-8B", "--dtype", "bfloat16"]
+                args: []
+            """,
+            1,
+        ),
+        (
+            "values.yaml",
+            """
+            image: {repository: vllm/vllm-openai, tag: v0.11.0}
+            command: "vllm serve Qwen/Qwen3-8B --dtype bfloat16"
+            """,
+            1,
+        ),
+        (
+            "compose.yaml",
+            """
+            services:
+              vllm:
+                image: ${IMAGE:?name the image}
+                entrypoint: [/opt/vllm_entrypoint.sh]
+                command: [--model, "${MODEL}", --tensor-parallel-size, "${TP}", --max-model-len, "8192"]
+            """,
+            1,
+        ),
+        (
+            "compose.yaml",
+            """
+            services:
+              bench:
+                image: ${IMAGE:?name the image}
+                entrypoint: [python3, bench_vllm.py]
+                command: [--model, "${MODEL}", --tensor-parallel-size, "${TP}", --max-model-len, "8192"]
+            """,
+            0,
+        ),
+        (
+            "compose.yaml",
+            """
+            services:
+              vllm:
+                image: ${IMAGE}
+                entrypoint: []
+                command:
+                  - bash
+                  - -c
+                  - >
+                    NAME=$$(printf '%s' "$${MODEL:-Qwen/Qwen3-8B}");
+                    exec vllm serve Qwen/Qwen3-8B --host ${HOST} --dtype bfloat16
+            """,
+            1,
+        ),
+        (
+            "manifest.yaml",
+            """
+            apiVersion: v1
+            kind: ConfigMap
+            metadata: {name: serve}
+            data:
+              serve.py: |
+                from vllm.engine.arg_utils import AsyncEngineArgs
+                args = AsyncEngineArgs(model="Qwen/Qwen3-8B", device="cuda")
+            """,
+            1,
+        ),
+        (
+            "recipe.yaml",
+            """
+            model: {model_id: Qwen/Qwen3-8B}
+            guide: |
+              ## Overview
+              Install vLLM first.
+
+              ```bash
+              vllm serve Qwen/Qwen3-8B --dtype bfloat16
+              ```
+            """,
+            1,
+        ),
+        (
+            "recipe.yaml",
+            """
+            guide: |
+              Requests to vLLM:
+
+              ```bash
+              curl localhost:8000/v1/models
+              ```
+            """,
+            0,
+        ),
+        (
+            "config.yaml",
+            """
+            base_image: {image: "vllm/vllm-openai:v0.7.3"}
+            docker_server:
+              start_command: sh -c "vllm serve Qwen/Qwen2-VL-7B-Instruct --limit-mm-per-prompt image=4"
+            """,
+            1,
+        ),
+        ("package.json", '{"scripts": {"llm": "vllm serve Qwen/Qwen3-8B --dtype bfloat16"}}', 1),
+        ("package.json", '{"config": {"llm": "vllm serve Qwen/Qwen3-8B --dtype bfloat16"}}', 0),
+        (
+            "rules",
+            """
+            .PHONY: serve
+            serve:
+            \tvllm serve Qwen/Qwen3-8B \\
+            \t\t--dtype bfloat16 \\""",
+            1,
+        ),
+        (
+            "rules.mk",
+            """
+            MODEL ?= "Qwen/Qwen3-8B" # "Qwen/Qwen3-4B"
+            serve:
+            \tvllm serve $(MODEL) \\
+            \t\t--dtype bfloat16
+            """,
+            1,
+        ),
+        (
+            "main.sh",
+            """
+            main() {
+              case ${1:-help} in
+                start) vllm serve Qwen/Qwen3-8B --dtype bfloat16 ;;
+                *) echo "usage: $0 start" ;;
+              esac
+            }
+            main "$@"
+            """,
+            1,
+        ),
+        (
+            "main.sh",
+            """
+            main() {
+              case ${1:-help} in
+                start) vllm serve Qwen/Qwen3-8B --dtype bfloat16 ;;
+                *) echo "usage: $0 start" ;;
+              esac
+            }
+            main help
+            """,
+            0,
+        ),
+        (
+            "job.sh",
+            """
+            apptainer exec --env ROCR_VISIBLE_DEVICES=0,1,2,3,HF_HOME=/hf vllm.sif \\
+              bash -c 'exec vllm serve Qwen/Qwen3-8B --tensor-parallel-size 4'
+            """,
+            1,
+        ),
+        (
+            "run.sh",
+            """
+            export MODEL="Qwen/Qwen3-8B" \\
+            #export MODEL="Qwen/Qwen3-4B" \\
+            HF_HUB_OFFLINE=1 \\
+            #VLLM_LOGGING_LEVEL=DEBUG \\
+            vllm serve $MODEL --dtype bfloat16
+            """,
+            1,
+        ),
+    ],
+)
+def test_launches_of_many_forms_are_found_once_without_a_false_error(name: str, text: str, count: int) -> None:
+    """Forms of public files, each with a file that resembles it and launches nothing."""
+    assert launches(name, text) == count
+    assert [line for line in found(name, text) if line.startswith("error")] == []
+
+
+def test_a_comment_within_a_launch_still_ends_it() -> None:
+    """Assignments before a comment end there, but so does a launch."""
+    text = "HF_HUB_OFFLINE=1 vllm serve Qwen/Qwen3-8B \\\n#--seed 3 \\\n  --max-model-len 8192\n"
+    assert [line.split()[1] for line in found("run.sh", text)] == ["shell.comment-line-after-continuation"]
+
+
+def test_a_page_is_no_script_and_describes_other_programs() -> None:
+    """A reader's shell stays open, a table lists a project's own variables, and a key is named without its value."""
+    page = """
+        Start `./run.sh`:
+
+        | variable | meaning |
+        |---|---|
+        | `VLLM_EXTRA_FLAGS` | more options |
+        | images fail | `--limit-mm-per-prompt` and `--mm-processor-kwargs max_pixels` |
+
+        ```bash
+        nohup vllm serve Qwen/Qwen3-8B --host 127.0.0.1 > vllm.log 2>&1 &
+        ```
+        """
+    assert found("README.md", page) == []
+    script = "#!/bin/bash\nexport VLLM_EXTRA_FLAGS=1\nvllm serve Qwen/Qwen3-8B --mm-processor-kwargs max_pixels &\n"
+    rules = {line.split()[1] for line in found("run.sh", script)}
+    assert rules == {"environment.unknown", "option.bad-json", "shell.background-unwatched"}
+
+
+def test_a_removed_argument_is_not_renamed_to_its_opposite() -> None:
+    """`disable_log_requests=True` is removed; `enable_log_requests=True` would log them."""
+    text = 'from vllm import AsyncEngineArgs\na = AsyncEngineArgs(model="m", disable_log_requests=True)\n'
+    linted = checking.lint_text(text, name="serve.py", fix=True)
+    assert [issue.rule for issue in linted.issues] == ["option.removed"]
+    assert linted.fixed == 'from vllm import AsyncEngineArgs\na = AsyncEngineArgs(model="m")\n'
+    wrong = 'from vllm import LLM\na = LLM("m", enable_log_stats=True)\n'
+    assert checking.lint_text(wrong, name="serve.py", fix=True).fixed == wrong

@@ -657,6 +657,7 @@ _TRIED_LOWER = {"A-b": {"value": "a_b"}, "cD": {"value": "cd"}}
         ({"A": {"value": "a"}, "b": {"value": "b"}}, "X-Y", "x-y"),
         ({"A": {"value": "A"}, "b": {"value": "B"}}, "x-y", "X-Y"),
         ({"A": {"value": "A"}, "b": {"value": "b"}}, "x-Y", "x-Y"),
+        ({"none": {"value": ""}, "b": {"value": "b"}}, "x-Y", "x-Y"),
         (_TRIED_LOWER, "X-Y", "x_y"),
         (_TRIED_LOWER, "A-b", "a_b"),
         ({"A": {"value": "a"}, "b": {"value": 5}}, "X", UNKNOWN),

@@ -3077,7 +3077,7 @@ def test_a_first_argument_is_identified_as_a_program_by_its_name(
     is_program: bool,  # noqa: FBT001
 ) -> None:
     """The last part of the path counts; a Python version has at most six characters."""
-    assert (programs._is_python(value or ""), programs._is_program(value)) == (is_python, is_program)
+    assert (programs._is_python(value or ""), programs.is_program(value)) == (is_python, is_program)
 
 
 @pytest.mark.parametrize(
@@ -3161,8 +3161,8 @@ def test_code_follows_pythons_own_option(words: str, code: str | None) -> None:
     command = command_of(*words.split())
 
     assert command._read_code(0) is (code is not None)
-    assert [text.text for text, _ in command.reading.code] == [code] * (code is not None)
-    assert [around.depth for _, around in command.reading.code] == [1] * (code is not None)
+    assert [text.text for _, text, _ in command.reading.parts] == [code] * (code is not None)
+    assert [around.depth for _, _, around in command.reading.parts] == [1] * (code is not None)
 
 
 @pytest.mark.parametrize(

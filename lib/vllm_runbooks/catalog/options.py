@@ -662,6 +662,6 @@ def _lives(folder: Path) -> Mapping[str, tuple[NameLifetime, ...]]:
 
 def _names(key: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
     kind, _, name = key.partition(" ")
-    if kind == "environment":
+    if kind in ("environment", "parameter"):
         return (name,)
     return tuple(fields.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()

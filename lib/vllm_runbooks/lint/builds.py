@@ -67,12 +67,18 @@ def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
     name = launch.image.value if launch.image is not None else None
     is_base = "vllm" not in (name or "").lower() and (pin is not None or launch.kind == "dockerfile")
     program = engine_programs.by_id().get(launch.builder)
-    is_set_elsewhere = launch.kind == "kubernetes" or (launch.builder and (program is None or not program.is_vllm))
+    is_set_elsewhere = _is_in_cluster(launch) or (launch.builder and (program is None or not program.is_vllm))
     if is_set_elsewhere and launch.image is None and pin is None:
         return Build(None, "unknown")  # by a server, an operator, a chart or another layer of a kustomization
     if name is None or is_base:
         return Build(pin, "pin" if pin else "newest")
     return _of_image(name)
+
+
+def _is_in_cluster(launch: WrittenLaunch) -> bool:
+    """Whether a pod runs the launch: in a container, or as Python in a ConfigMap."""
+    is_file = launch.kind == "python" and any(part.language == "yaml" for part in launch.within)
+    return launch.kind == "kubernetes" or is_file
 
 
 def _of_image(name: str) -> Build:

@@ -14,7 +14,7 @@ from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits, Hit
-from vllm_runbooks.lint.option_rules import Tables
+from vllm_runbooks.lint.option_rules import Tables, is_opposite
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents import LaunchFile
@@ -49,7 +49,8 @@ def edits(page: LaunchFile, launch: WrittenLaunch, hit: Hit, data: ReleaseData, 
         rows = tables["option.removed"].get("replacements", {})
         return _replaced(page, launch, keyword, rows, data)
     nearest = hit.says.get("nearest", "")
-    if hit.rule == "option.unknown" and nearest in parameters and _ratio(keyword.name, nearest) >= _CLEAR:
+    is_like = _ratio(keyword.name, nearest) >= _CLEAR and not is_opposite(keyword.name, nearest)
+    if hit.rule == "option.unknown" and nearest in parameters and is_like:
         return _checked(page, launch, [_name(keyword, nearest)], {keyword.name: None, nearest: keyword.value})
     if hit.rule == "option.wrong-choice" and _is_clear_choice(keyword.value, hit.says):
         return editing.edits(page, launch, [Edit("set", keyword.name, hit.says["near"])], data)

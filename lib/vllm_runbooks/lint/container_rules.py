@@ -143,7 +143,8 @@ def _of_container(item: ContainerLaunch, options: ContainerOptions) -> Iterator[
         first = ports[0]
         outside = first.inside if first.host == item.port else first.host
         says = {"port": str(item.port), "inside": str(first.inside)}
-        says |= {"instead": f"{outside}:{item.port}"} if outside is not None else {}
+        address = f"{first.address}:" if first.address not in ("", "?") else ""
+        says |= {"instead": f"{address}{outside}:{item.port}"} if outside is not None else {}
         yield Hit("container.port-mapping", first.start, first.end, says)
 
 

@@ -334,7 +334,9 @@ class LintedText:
 
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
-            if trouble.kind == "background-unwatched" and not self._has_launch(trouble):
+            # A page is read in a shell that stays open.
+            is_page = self.page.kind == "page"
+            if trouble.kind == "background-unwatched" and (is_page or not self._has_launch(trouble)):
                 continue
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.intended is None:

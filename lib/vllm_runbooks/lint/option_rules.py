@@ -41,6 +41,8 @@ _MOST_TEXT = 1_000_000
 _LONGEST_TEXT = 200_000
 _SHORTENED = ("option.abbreviation", "option.ambiguous")
 """A name in a text is rarely shortened: it is another program's."""
+_KEY = re.compile(r"[a-z_]{1,60}")
+"""A key that a text names instead of a value in JSON."""
 _MAX_GAP = 400
 """Most characters between two options of a list."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
@@ -87,7 +89,7 @@ def of_call(
         rule = _RULES.get(problem.kind, f"option.{problem.kind}")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
-            name_facts = others.facts(option_of(problem.keyword))
+            name_facts = others.facts_of_parameter(launch.entry, problem.keyword)
             near = problem.says.get("near", "").split()
             rule = name_facts.rule if name_facts else rule
             says |= name_facts.says if name_facts else {"nearest": near[0]} if near else {}
@@ -124,7 +126,10 @@ def of_loose(loose: LooseOption, data: ReleaseData, tables: Tables) -> Iterator[
     for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
         if not is_spoken or not (
-            is_theirs or (hit.rule == "option.unknown" and not hit.edits) or hit.rule in _SHORTENED
+            is_theirs
+            or (hit.rule == "option.unknown" and not hit.edits)
+            or hit.rule in _SHORTENED
+            or (hit.rule == "option.bad-json" and _KEY.fullmatch(loose.words[-1].value or ""))
         ):
             yield replace(hit, edits=(), is_information=loose.where == "comment") if is_spoken else hit
 
@@ -182,6 +187,16 @@ class _OtherNames:
                 remedy = row if row["instead"] or row.get("remove") else {}
                 return _NameFacts("option.foreign", says, remedy, row["takes"])
         return None
+
+    def facts_of_parameter(self, call: str, name: str) -> _NameFacts | None:
+        """Return the rule that a parameter breaks, of which the option may still be known."""
+        for owner in (call, "EngineArgs"):
+            stands = standing(f"{owner}.{name}", self.data, past())
+            row = self.tables["option.removed"].get("replacements", {}).get(name.replace("_", "-"))
+            if stands.kind == "gone" and row is not None:
+                says = {"last": stands.last, "gone": stands.gone, "note": row.get("note", "")}
+                return _NameFacts("option.removed", says | self._instead(row), row)
+        return self.facts(option_of(name))
 
     def _gone(self, name: str, stands: NameStatus) -> _NameFacts:
         former = options.load(stands.last)
@@ -585,15 +600,20 @@ def _json(text: str) -> Any:
 
 
 def _is_clear(name: str, near: Sequence[str]) -> bool:
-    if _words(name) & _POLARITY != _words(near[0]) & _POLARITY:
+    if is_opposite(name, near[0]):
         return False
     ratios = [SequenceMatcher(None, name, other, autojunk=False).ratio() for other in near]
     is_first = ratios[0] >= max(ratios[1:], default=0.0) + _CLEARER
     return is_first and (ratios[0] >= _CLEAR or _words(name) == _words(near[0]))
 
 
+def is_opposite(name: str, other: str) -> bool:
+    """Whether only one of two names switches something off, or on."""
+    return _words(name) & _POLARITY != _words(other) & _POLARITY
+
+
 def _words(name: str) -> frozenset[str]:
-    return frozenset(name.strip("-").split("-"))
+    return frozenset(name.strip("-").replace("_", "-").split("-"))
 
 
 def renamed(word: Word, length: int, new: str) -> Iterator[Replacement]:

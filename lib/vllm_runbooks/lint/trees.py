@@ -23,7 +23,11 @@ _MAX_DEPTH = 40
 _MAX_BYTES = 1_000_000
 """Largest file of a folder that is read."""
 _MAX_PATTERNS, _LONGEST, _MOST_FOLDERS = 2_000, 300, 4
-_LAUNCHES = re.compile(r"vllm|\bLLM\(|EngineArgs", re.IGNORECASE)
+_LAUNCHES = re.compile(
+    r"vllm|\bLLM\(|EngineArgs|engine_kwargs|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model",
+    re.IGNORECASE,
+)
+"""Words of a launch; a file for `--config` has those of options alone."""
 
 
 class _Pattern(NamedTuple):
@@ -35,7 +39,7 @@ class _Pattern(NamedTuple):
 
 
 def may_launch(text: str) -> bool:
-    """Whether a text mentions vLLM."""
+    """Whether a text mentions vLLM or its options."""
     return _LAUNCHES.search(text) is not None
 
 

@@ -19,7 +19,13 @@ _UNITS = {
 _MAX_LITERAL = 5000
 """Longest Python literal that is read; longer ones are accepted."""
 _DEEP = re.compile(r"[-+~(\[{\s]{60}")
-_LOWERED: tuple[Callable[[str], str], ...] = (str, str.lower, str.upper, lambda text: text.lower().replace("-", "_"))
+_LOWERED: tuple[Callable[[str], str], ...] = (
+    str,
+    str.lower,
+    str.upper,
+    lambda text: text.lower().replace("-", "_"),
+    lambda text: "" if text.lower() == "none" else text,
+)
 """Conversions of text, as observed for functions without a name."""
 _EXPECTED = {
     "int": "an integer",

@@ -232,10 +232,10 @@ def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) 
             _read(cell.text, cell.kind, replace(around, is_page=True), reading)
     elif kind == "python":
         _read_python(source, around, reading)
-    while reading.code:
-        code, within = reading.code.pop()
+    while reading.parts:
+        kind, part, within = reading.parts.pop()
         if within.depth <= _MAX_WITHIN:
-            _read_python(code, replace(within, is_page=True), reading)
+            _read(part, kind, replace(within, is_page=True), reading)
 
 
 def _read_template(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
@@ -330,7 +330,7 @@ def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> Non
         # Ignore a block about something else: its script may be a program's output.
         if not is_ours and not is_named:
             inner.troubles.clear()
-        inner.code.clear()
+        inner.parts.clear()
         reading.add(inner)
 
 

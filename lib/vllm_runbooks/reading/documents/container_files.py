@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import placed_words, programs
 from vllm_runbooks.reading.documents.placed_words import Characters
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -73,7 +73,8 @@ def instructions(source: Excerpt) -> list[tuple[str, Excerpt]]:
     parts: list[tuple[int, int]] = []
     for match in re.finditer(r"([^\n]*)(\n?)", source.text):
         begin, line = match.start(), match[1].rstrip()
-        if line.lstrip()[:1] == "#" or (parts and not line.strip()):
+        is_end = begin == len(source.text)  # which also ends an instruction whose last line continues
+        if not is_end and (line.lstrip()[:1] == "#" or (parts and not line.strip())):
             continue
         if line.endswith("\\"):
             parts += [(begin, begin + len(line) - 1), match.span(2)]
@@ -96,7 +97,7 @@ def _settings(rest: Excerpt) -> list[Setting]:
         inner = rest.part(start + is_quoted, end - is_quoted)
         if rest.text[start : start + 1] != "'":
             inner = _unescaped(inner)
-        why = "variable" if UNKNOWN in inner.text else ""
+        why = "variable" if HOLE in inner.text else ""
         value = placed_words.literal(inner, start=rest.at[start], end=rest.at[end], why=why)
         settings.append(Setting(match[1], value, rest.at[match.start()], rest.at[end], "dockerfile"))
     alone = re.match(r"([A-Za-z_]\w{0,200})[ \t]+(.+)", rest.text) if not settings else None
@@ -109,7 +110,7 @@ def _settings(rest: Excerpt) -> list[Setting]:
 def _unescaped(source: Excerpt) -> Excerpt:
     """A value without the backslashes that quote, in which every variable is unknown."""
     characters = [
-        (UNKNOWN if match[0] == "$" else match[0][-1], source.at[match.end() - 1])
+        (HOLE if match[0] == "$" else match[0][-1], source.at[match.end() - 1])
         for match in re.finditer(r'\\[\\"$ ]|.', source.text, re.DOTALL)
     ]
     return placed_words.excerpt_of_characters(characters, source.at[len(source.text)])

@@ -74,7 +74,7 @@ def has_suffix(name: str) -> bool:
 
 def _by_name(name: str) -> str | None:
     base = _TEMPLATE_SUFFIX.sub("", re.split(r"[/\\]", name)[-1].lower())
-    if re.fullmatch(r"(?:gnu)?makefile(?:\.\w{1,20})?|.*\.mk", base):
+    if re.fullmatch(r"(?:.{0,200}[^a-z])?(?:gnu)?makefile(?:[.-]\w{1,20})?|.*\.mk", base):
         return "make"
     if re.fullmatch(r"\.?justfile|.*\.just", base):
         return "just"
@@ -90,6 +90,8 @@ def by_content(text: str) -> str:
     first = head.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
     if first.startswith("#!"):
         return "python" if "python" in first else "shell"
+    if re.match(r"\.PHONY[ \t]*:", first):
+        return "make"
     if first.startswith("{") and '"cells"' in head and "nbformat" in text:
         return "notebook"
     # Text that a script writes to a file does not count.

@@ -20,7 +20,8 @@ _DIRECTED = re.compile(
 )
 _SPREAD = frozenset(("-n", "--ntasks", "--ntasks-per-node"))
 """Options that may put a job on several hosts if the number of hosts is not given."""
-_OF_JOB = ("--gres", "--gpus-per-node", "--gpus", "-G")
+_PER_NODE = ("--gres", "--gpus-per-node")
+_OF_JOB = (*_PER_NODE, "--gpus", "-G")
 OF_STEP = frozenset((*_OF_JOB, "--gpus-per-task", "--gres-flags", "--het-group"))
 """Options of `srun` that give a part of a job other GPUs."""
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
@@ -85,20 +86,19 @@ def added(before: Gpus | None, more: Gpus | None) -> Gpus | None:
 
 
 def of_job(script: Excerpt) -> Gpus | None:
-    """GPUs of a Slurm job on one host, by the directives of its script; None if unknown."""
+    """GPUs of a Slurm job on all its hosts, by the directives of its script; None if unknown."""
     lines = (line.span("options") for line in _DIRECTIVE.finditer(script.text))
     directives = {match["name"]: match for span in lines for match in _DIRECTED.finditer(script.text, *span)}
     given = [directives[name] for name in _OF_JOB if name in directives]
     hosts = {directives[name]["value"] for name in ("--nodes", "-N") if name in directives}
-    is_one = hosts == {"1"} or (
-        not hosts and {directives[name]["value"] for name in _SPREAD & directives.keys()} <= {"1"}
-    )
-    if len(given) != 1 or not is_one or "hetjob" in script.text:
+    if not hosts and {directives[name]["value"] for name in _SPREAD & directives.keys()} <= {"1"}:
+        hosts = {"1"}
+    if len(given) != 1 or len(hosts) != 1 or not all(map(_NUMBER.fullmatch, hosts)) or "hetjob" in script.text:
         return None
     name, value = given[0].group("name", "value")
     devices = [part for part in value.split(",") if name != "--gres" or part.partition(":")[0] == "gpu"]
     counts = [part.rpartition(":")[2] for part in devices]
     if not devices or not all(_NUMBER.fullmatch(count) for count in counts):
         return None
-    count = sum(map(int, counts))
+    count = sum(map(int, counts)) * (int(hosts.pop()) if name in _PER_NODE else 1)
     return Gpus(None, count, script.at[given[0].start("name")], script.at[given[0].end("value")])

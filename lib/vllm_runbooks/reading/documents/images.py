@@ -10,7 +10,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 _RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a|b)\d{1,3})?)(?![\d.])", re.ASCII)
-_TAGGED = re.compile(r"vllm[_-]v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
+_TAGGED = re.compile(r"vllm[_-]?v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
 _OTHERS = {"lmcache"}
 """Publishers of images named like vLLM's with their own version numbers."""
 _NOT_NVIDIA = ("cpu", "rocm", "tpu", "xpu", "hpu", "neuron")
@@ -58,7 +58,7 @@ def release_of(image: str | None) -> str | None:
     parts = parse(image)
     if "vllm" not in (image or "").lower():
         return None
-    if inner := _TAGGED.search(parts.tag):
+    if inner := _TAGGED.search(parts.tag) or _TAGGED.search(parts.name):
         return inner[1]
     if parts.owner in _OTHERS or not (parts.is_server or parts.owner == "vllm"):
         return None

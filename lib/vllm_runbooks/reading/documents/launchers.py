@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.placed_words import cut, setting_of
-from vllm_runbooks.reading.documents.placeholders import END, UNKNOWN
+from vllm_runbooks.reading.documents.placeholders import END
 from vllm_runbooks.reading.documents.starts import ContainerOptions, PublishedPort, Setting
 from vllm_runbooks.reading.shell import Word
 from vllm_runbooks.reading.shell.word_lists import word_list
@@ -21,6 +22,10 @@ _SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-a
 _MAX_AHEAD = 60  # words after an unknown one that are searched for the image
 _SHORT_BOOLEAN = "PTditq"
 _MOUNT_OPTIONS = frozenset(("-v", "--volume", "--mount", "--tmpfs"))
+
+
+_PAIRS = re.compile(r"[^,]++(?:,(?![A-Za-z_]\w*=)[^,]*+)*+")
+"""Pairs between commas; a comma that no further name follows is part of a value, as in `GPUS=0,1`."""
 
 
 class ContainerLauncher(NamedTuple):
@@ -76,7 +81,7 @@ _MAPPING = re.compile(
 
 
 _LATER = re.compile(
-    rf"\$\{{[^{{}}\n]{{1,100}}\}}|\$[A-Za-z_]\w{{0,60}}|%\w{{1,60}}%|{UNKNOWN}{{1,2}}[^\n{UNKNOWN}{END}]{{0,500}}{END}{{1,2}}",
+    rf"\$\{{[^{{}}\n]{{1,100}}\}}|\$[A-Za-z_]\w{{0,60}}|%\w{{1,60}}%|{HOLE}{{1,2}}[^\n{HOLE}{END}]{{0,500}}{END}{{1,2}}",
     re.ASCII,
 )
 """A variable, or an expression of a template."""
@@ -259,11 +264,11 @@ def sandbox(words: Sequence[Word], begin: int) -> ContainerOptions:
 
 
 def _split(word: Word) -> list[Word]:
-    """The parts of a word between commas, unless it is partly unknown."""
+    """The pairs `NAME=value` of a word, between commas, unless it is partly unknown."""
     if word.value is None or word.at is None:
         return [word]
     at = word.at
-    parts = (match.span() for match in re.finditer(r"[^,]+", word.value))
+    parts = (match.span() for match in _PAIRS.finditer(word.value))
     return [
         Word(word.value[begin:end], at[begin], at[end - 1] + 1, word.value[begin:end], "", at[begin:end])
         for begin, end in parts

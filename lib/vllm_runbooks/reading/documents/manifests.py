@@ -11,6 +11,7 @@ from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.arguments.as_typed import option_of
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import (
     launch_forms,
     launchers,
@@ -23,7 +24,6 @@ from vllm_runbooks.reading.documents import (
 )
 from vllm_runbooks.reading.documents.launch_forms import plain_word
 from vllm_runbooks.reading.documents.placed_words import Characters, word_of_characters
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import (
     Around,
     ContainerOptions,
@@ -66,14 +66,22 @@ _MAX_PARTS = 50  # lists of containers that are read in a document that is no YA
 _NESTED = (".yaml", ".yml", ".json", "serveConfigV2", "values", "patch")
 """Ends of keys whose value is a YAML document: files of a ConfigMap, KubeRay's configuration of Ray Serve, values of
 Argo CD, patches of Kustomize."""
+_FENCED = re.compile(r"^[ \t]{0,8}```", re.MULTILINE)
 _UNIT = re.compile(r"^\[(?:Service|Container)\][ \t\r]*$", re.MULTILINE)
 _SCRIPT = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./-]*/)?(?:vllm|python[\d.]*|docker|podman|sudo|exec|nohup|env|uv|bash|sh|cd|set"
     r"|export|source|pip|apt-get)\s)"
 )
 """Beginning of a script."""
-_IMAGE_PLACES = (("image",), ("image", "name"), ("container",), ("container", "image"), ("resources", "image_id"))
-"""Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot."""
+_IMAGE_PLACES = (
+    ("image",),
+    ("image", "name"),
+    ("container",),
+    ("container", "image"),
+    ("resources", "image_id"),
+    ("base_image", "image"),
+)
+"""Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot, Truss."""
 _INTEREST = re.compile(
     r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
     r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
@@ -200,7 +208,11 @@ class _Manifest:
         if (
             is_service
             or (not is_compose and ("entrypoint" in values or "environment" in values))
-            or ("args" not in values and "image" in values and _is_of_arguments(values.get("command")))
+            or (
+                "image" in values
+                and _is_of_arguments(values.get("command"))
+                and not yaml_places.scalars(values.get("args"))
+            )
         ):
             self._service(path[-1] if path else "", values, node, is_service=is_service)
         else:
@@ -304,9 +316,12 @@ class _Manifest:
                 read(node.text, around, inner, file=key)
                 if inner.starts:
                     self.reading.add(inner)
+        elif is_text and (kind := _kind_of(key, node.value)):
+            within = replace(around, is_certain=False, depth=around.depth + 1)
+            self.reading.parts.append((kind, node.text, within))
         elif is_text and _UNIT.search(node.value):
             unit_files.read(node.text, replace(around, is_certain=False), self.reading)
-        elif programs.may_start(node.value) and self._is_script(key, node.value):
+        elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             environment: dict[str, Setting] = {}
             for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
                 environment |= self._environment(yaml_places.at(self.root, name), is_interpolated=False)
@@ -371,6 +386,8 @@ class _Manifest:
         words = self._compose_words(values.get("command"))
         # An empty list or text removes the image's entry point; a missing key keeps it.
         is_own = not entry and not _is_emptied(values.get("entrypoint"))
+        if is_own and not is_service and isinstance(text, Scalar) and words and programs.is_program(words[0].value):
+            is_own, entry, words = False, words, []  # a chart puts it in place of the image's own
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
     def _options(
@@ -599,7 +616,11 @@ class _Manifest:
         if not is_interpolated:
             return _without_placeholders(word)
         characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
-        return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
+        made = word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
+        if made.value is None and "$$" in word.value:  # a script, whose text is what compose hands on
+            kept = [(character, place) for character, place in characters if character]
+            return replace(made, raw="".join(sign for sign, _ in kept), at=tuple(place for _, place in kept))
+        return made
 
     def _interpolated(self, text: Excerpt) -> tuple[Characters, str]:
         """A compose file's text with its variables replaced, and why a part is unknown."""
@@ -631,6 +652,13 @@ class _Manifest:
 _READERS = {"compose": "docker compose", "kubernetes": "Kubernetes"}
 
 
+def _kind_of(key: str, text: str) -> str:
+    """The format of a text with launches that is neither YAML nor a script; empty for any other text."""
+    if key.endswith(".py"):
+        return "python"
+    return "page" if _FENCED.search(text) and programs.may_start(text) else ""
+
+
 def _is_typed(text: str) -> bool:
     """Whether YAML reads a plain text as another type."""
     return bool(_NUMBER.fullmatch(text) or re.fullmatch(r"(?i:true|false|yes|no|on|off|y|n|null)", text))
@@ -651,7 +679,7 @@ def _without_templates(text: Excerpt) -> Characters:
     done = 0
     for match in _LATER.finditer(text.text):
         characters += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
-        characters.append((UNKNOWN, text.at[match.start()]))
+        characters.append((HOLE, text.at[match.start()]))
         done = match.end()
     return [*characters, *zip(text.text[done:], text.at[done:-1], strict=True)]
 
@@ -706,7 +734,7 @@ def _interpolate(
             made.append(("$", text.at[index]))
             index += 2
         elif name:
-            made.append((UNKNOWN, text.at[index]))
+            made.append((HOLE, text.at[index]))
             reasons.append(f"unset variable {name[0]}")
             index = name.end()
         elif following == "{":
@@ -715,7 +743,7 @@ def _interpolate(
             if stop >= end or not name or depth >= _MAX_NESTED:
                 return index
             if whole[name.end() : name.end() + 1] == ".":  # no variable of compose: another program fills it in
-                made.append((UNKNOWN, text.at[index]))
+                made.append((HOLE, text.at[index]))
                 reasons.append("placeholder")
                 index = stop + 1
                 continue
@@ -728,7 +756,7 @@ def _interpolate(
                 bad = bad if inner is None else inner
                 made.append(("", text.at[stop]))  # and ends here
             else:
-                made.append((UNKNOWN, text.at[index]))
+                made.append((HOLE, text.at[index]))
                 reasons.append(f"unset variable {name[0]}")
             index = stop + 1
         else:  # `$(`, `$@` and a lone `$` stay as they are
@@ -826,7 +854,7 @@ def _expanded(scalar: Scalar, variables: Mapping[str, str | None], *, is_partial
         characters += zip(word.value[done : match.start()], word.at[done : match.start()], strict=True)
         value = "$" if match[0] == "$$" else variables.get(match[1], None if is_partial else match[0])
         if value is None:
-            why, value = why or f"unset variable {match[1]}", UNKNOWN
+            why, value = why or f"unset variable {match[1]}", HOLE
         characters += [(character, word.at[match.start()]) for character in value]
         done = match.end()
     characters += zip(word.value[done:], word.at[done:], strict=True)

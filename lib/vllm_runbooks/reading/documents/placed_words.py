@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents.starts import Setting
 from vllm_runbooks.reading.shell import Word
 
@@ -33,7 +33,7 @@ def excerpt_of_characters(characters: Characters, end: int) -> Excerpt:
 def word_of_characters(characters: Characters, start: int, end: int, raw: str, why: str = "") -> Word:
     """Convert characters to a word, unknown if one of them is; `why` is the reason then."""
     value = "".join(character for character, _ in characters)
-    if UNKNOWN in value:
+    if HOLE in value:
         return Word(None, start, end, raw, why)
     return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
 
@@ -66,6 +66,8 @@ def setting_of(word: Word, form: str) -> Setting | None:
 def excerpt_of(word: Word) -> Excerpt:
     """Value of a word as an excerpt; for a partly unknown word the text between its quotes."""
     value = word.value
+    if value is None and word.at is not None and len(word.at) == len(word.raw):
+        value = word.raw
     if value is None:
         return _between_quotes(word)
     if not word.at or len(word.at) != len(value):

@@ -1,6 +1,6 @@
 """Placeholders: `<model>`, `PORT`, `{{ .Values.model }}`, `${X}`, `...`, `[options]`.
 
-An unknown part of a text is the sign `UNKNOWN`, with its text and `END` behind it if that is kept: to a shell, to YAML
+An unknown part of a text is the sign `HOLE`, with its text and `END` behind it if that is kept: to a shell, to YAML
 and to systemd both are letters like any other. `filled` makes a word with the sign unknown.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import replace
 from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.shell import Word
 
-UNKNOWN, END = HOLE, "\ue0b0"
-EXPRESSION = re.compile(f"{UNKNOWN}{{2}}[^\n{UNKNOWN}{END}]{{0,500}}{END}{{2}}")
+END = "\ue0b0"
+EXPRESSION = re.compile(f"{HOLE}{{2}}[^\n{HOLE}{END}]{{0,500}}{END}{{2}}")
 """A template's expression in the value of a YAML scalar."""
 _HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
 _SYNOPSIS = re.compile(r"\[(?:-{1,2}[A-Za-z]|<[A-Za-z])")
@@ -51,18 +51,18 @@ VARIABLE = re.compile(r"\$\{[A-Za-z_][^{}$\n]{0,200}\}", re.ASCII)
 def marked(text: str, *, is_page: bool) -> str:
     """A script's text, as long as it was, in which what a page or a template has to be filled in means nothing."""
     if is_page:
-        text = _PLACEHOLDER.sub(rf"{UNKNOWN}\1{END}", text)
+        text = _PLACEHOLDER.sub(rf"{HOLE}\1{END}", text)
     return _TEMPLATE.sub(masked, text)
 
 
 def masked(match: re.Match[str]) -> str:
     """Placeholder for an unknown text, of the same length."""
-    return f"{UNKNOWN}{'x' * (len(match[0]) - 2)}{END}"
+    return f"{HOLE}{'x' * (len(match[0]) - 2)}{END}"
 
 
 def filled(word: Word) -> Word:
     """The word; its value is None if a part of it is unknown."""
-    if word.value is not None and UNKNOWN in word.value:
+    if word.value is not None and HOLE in word.value:
         return replace(word, value=None, why="placeholder", at=None)
     return word
 

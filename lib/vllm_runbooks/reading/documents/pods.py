@@ -10,8 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import yaml_places
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar
 
 _WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "InferenceService", "Job", "LeaderWorkerSet", "Pod", "ReplicaSet",
@@ -125,7 +125,7 @@ class PodContainer:
         listed = self.node.get("ports")
         if listed is not None and not isinstance(listed, yaml_places.Sequence):
             return False
-        return not any("$" in text or UNKNOWN in text for text in text_of(listed))
+        return not any("$" in text or HOLE in text for text in text_of(listed))
 
     def resolved(self, port: Scalar) -> tuple[Scalar, int | None]:
         """A port's number and its place; None for a name without a port."""

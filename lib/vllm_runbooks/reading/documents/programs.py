@@ -328,7 +328,7 @@ class _Command:
             return False
         word = self.words[at + 1]
         around = self._with_settings(index)
-        self.reading.code.append((placed_words.excerpt_of(word), around.inside(word)))
+        self.reading.parts.append(("python", placed_words.excerpt_of(word), around.inside(word)))
         return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
@@ -584,19 +584,23 @@ def run_image(
     is_ours: bool = False,
 ) -> None:
     """Add the launch of a container; `is_ours` if it is vLLM regardless of image and arguments."""
+    count = len(reading.starts)
     if entrypoint is not None:
         # An empty entry point removes the image's own.
         words = (*(word for word in entrypoint if word.value != ""), *rest)
         read_command(words, replace(around, depth=around.depth + 1), reading)
+        is_script = [head.endswith(".sh") and "vllm" in head for head in map(_program, entrypoint)] == [True]
+        if is_script and len(reading.starts) == count and are_own(rest):  # it passes its arguments on
+            around = replace(around, image=image, is_certain=False)
+            _add_start("image", rest, [*before, *words], around, reading, prefix=(*before, *entrypoint))
         return
     name = image.value if image is not None else None
-    count = len(reading.starts)
     first = rest[0].value if rest else None
     is_option = (rest[0].raw.lstrip("\"'") if first is None else first).startswith("-") if rest else False
-    is_command = bool(rest) and not is_option and (_is_program(first) or not images.has_entry_point(name))
+    is_command = bool(rest) and not is_option and (is_program(first) or not images.has_entry_point(name))
     if is_command:
         read_command(rest, replace(around, depth=around.depth + 1), reading)
-        if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
+        if len(reading.starts) > count and images.has_entry_point(name) and is_program(first):
             first_argument = [word.start for word in reading.starts[count].words[:1]]
             # A command precedes its arguments; a script is a single argument.
             end = next((index for index, word in enumerate(rest) if [word.start] == first_argument), len(rest))
@@ -736,10 +740,10 @@ def _is_python_run(heads: Sequence[str]) -> bool:
 def _is_set_in_front(text: str) -> bool:
     """Whether `NAME=` is followed by a variable's value and a command, rather than by a command."""
     value, _, behind = text.partition(" ")
-    return not _is_program(value) and may_start(behind)
+    return not is_program(value) and may_start(behind)
 
 
-def _is_program(value: str | None) -> bool:
+def is_program(value: str | None) -> bool:
     """Whether the first argument of a container is a program rather than a model."""
     head = (value or "").rsplit("/", 1)[-1]
     return head in _SHELLS or head in word_list("wrappers") or _is_python(head) or head in {"vllm", "ray", "torchrun"}

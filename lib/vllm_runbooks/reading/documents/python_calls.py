@@ -16,6 +16,7 @@ from typing import Any
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
@@ -210,7 +211,7 @@ class _Program:
             try:
                 pieces.append(self._filled_in(part))
             except _UnknownError:
-                pieces.append(placeholders.UNKNOWN)
+                pieces.append(HOLE)
         start, end = self._span(node)
         places = _formatted_places(_string_characters(self.source.text, start, end), node, pieces)
         value = "".join(pieces)

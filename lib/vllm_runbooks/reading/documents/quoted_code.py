@@ -10,6 +10,7 @@ from itertools import islice
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import shell
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import placed_words, placeholders, programs
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
@@ -34,6 +35,7 @@ _INTERPOLATED = re.compile(r"\$\{[^{}\n]{0,300}\}|#\{[^{}\n]{0,300}\}")
 _COMMAND = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ufffc\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
 )
+_APART = re.compile(r"[A-Za-z_][\w.-]{0,200}\s+")
 _COMMANDS = frozenset(("command", "cmd", "entrypoint", "Cmd", "Command", "Entrypoint", "script"))
 _ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
 _IMAGES = frozenset(("image", "Image"))
@@ -71,9 +73,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading, page: Docume
     # Texts of another language are no scripts: only what the launches say counts.
     found.troubles.clear()
     found.loose = [
-        option
-        for option in (*found.loose, *page.loose)
-        if not any(placeholders.UNKNOWN in word.raw for word in option.words)
+        option for option in (*found.loose, *page.loose) if not any(HOLE in word.raw for word in option.words)
     ]
     found.settings += page.settings
     found.images += page.images
@@ -114,7 +114,7 @@ def _tokens(text: str) -> Iterator[tuple[str | None, re.Match[str]]]:
 
 def _is_command(word: Word) -> bool:
     """Whether a text is a command or script rather than an argument or prose."""
-    value = word.value or ""
+    value = word.raw if word.value is None else word.value
     return (
         programs.may_start(value) and re.search(r"\s", value.strip()) is not None and _COMMAND.match(value) is not None
     )
@@ -123,6 +123,8 @@ def _is_command(word: Word) -> bool:
 class _Code:
     def __init__(self, source: Excerpt, around: Around, reading: DocumentReading) -> None:
         self.source, self.around, self.reading = source, around, reading
+        self.texts: dict[str, Word] = {}
+        """Texts by `block.name`, as an expression names them."""
 
     def read(self) -> None:
         levels = [_Level("", 0)]
@@ -133,6 +135,8 @@ class _Code:
             if kind == "text":
                 word = self._word(match)
                 self._text(word)
+                if level.pending is not None and _APART.fullmatch(self.source.text, level.pending[0], match.start()):
+                    self._end_item(level)  # in Nix blanks part the items of a list
                 last, is_after_comma = word, False
                 self._item(level, word)
             elif kind == "open":
@@ -161,6 +165,8 @@ class _Code:
                     not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None
                 ):
                     level.name = match[0].rsplit(".", 1)[-1]
+                elif level.name in _IMAGES:
+                    level.values.setdefault(level.name, (self._named(*match.span()),))
             elif kind == "other" and level.bracket == "[":
                 level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
         for level in reversed(levels):
@@ -196,10 +202,15 @@ class _Code:
         elif level.name and level.bracket != "(":
             level.values.setdefault(level.name, (placeholders.filled(word),))
 
+    def _named(self, begin: int, stop: int) -> Word:
+        """The text that an expression names, as a word at its place; unknown for any other expression."""
+        start, end, raw = self.source.at[begin], self.source.at[stop], self.source.text[begin:stop]
+        known = self.texts.get(".".join(raw.split(".")[-2:]))
+        return Word(known.value, start, end, raw) if known is not None else Word(None, start, end, raw, "expression")
+
     def _end_item(self, level: _Level) -> None:
         if level.pending is not None and level.bracket == "[":
-            start, end = (self.source.at[place] for place in level.pending)
-            level.words.append(Word(None, start, end, self.source.text[slice(*level.pending)], "expression"))
+            level.words.append(self._named(*level.pending))
         level.pending = None
 
     def _close(self, level: _Level, outer: _Level, end: int) -> None:
@@ -213,6 +224,7 @@ class _Code:
             elif len(words) > 1 and not any(_is_command(word) for word in words):
                 programs.read_command(words, self._around({}), self.reading)
         elif level.bracket == "{":
+            self.texts |= {f"{outer.name}.{name}": words[0] for name, words in level.values.items() if words}
             self._command(level.values)
         if outer.bracket == "[":
             outer.pending = (level.begin, end)
@@ -235,6 +247,7 @@ class _Code:
             programs.run_image(entry or None, rest, around.image, around, self.reading)
         elif len(entry) + len(rest) > 1:
             programs.read_command((*entry, *rest), around, self.reading)
-        for words in values.values():
+        # Other lists of a container are its runtime's options.
+        for words in values.values() if around.image is None else ():
             if len(words) > 1 and words is not entry and words is not rest and not any(map(_is_command, words)):
                 programs.read_command(words, self._around({}), self.reading)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from vllm_runbooks.core.excerpt import Excerpt
-from vllm_runbooks.reading.documents import placeholders, programs
+from vllm_runbooks.reading.arguments.words import HOLE
+from vllm_runbooks.reading.documents import programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading
 
@@ -27,15 +28,19 @@ _HEAD = {
     "just": re.compile(r"[@A-Za-z_][\w-]{0,100}(?:[ \t][^\n]{0,1000})?:(?!=)"),
 }
 _SIGNS = {"make": re.compile(r"[ \t]*[@+-]*[ \t]*"), "just": re.compile(r"[ \t]*@?-?@?")}
+_COMMENT = re.compile(r"(?<!\\)#.*")
+"""A comment behind the value of a variable of make."""
 _MAX_VALUE = 400  # characters of a variable's value that are filled in
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading, kind: str) -> None:
     """Add what the recipes of a Makefile ("make") or justfile ("just") start."""
-    variables = {match[1]: match[2].strip() for match in _ASSIGNED[kind].finditer(source.text)}
+    assigned = _ASSIGNED[kind].finditer(source.text)
+    variables = {match[1]: _COMMENT.sub("", match[2]).strip() if kind == "make" else match[2] for match in assigned}
     for line in _recipe_lines(source, kind):
         if programs.may_start(line.text):
-            programs.read_script(_filled(line, variables, kind), around, reading)
+            end = len(line.text.removesuffix("\\"))  # make drops the continuation at the end of a file
+            programs.read_script(_filled(line.part(0, end), variables, kind), around, reading)
 
 
 def _recipe_lines(source: Excerpt, kind: str) -> Iterator[Excerpt]:
@@ -82,5 +87,5 @@ def _filled(line: Excerpt, variables: Mapping[str, str], kind: str) -> Excerpt:
             name = next((group for group in match.groups() if group is not None), "")
             value = variables.get(name, "$")
             is_known = len(value) <= _MAX_VALUE and "$" not in value and "{{" not in value
-            made += [(character, at) for character in (value if is_known else placeholders.UNKNOWN)]
+            made += [(character, at) for character in (value if is_known else HOLE)]
     return excerpt_of_characters(made, line.at[len(line.text)])

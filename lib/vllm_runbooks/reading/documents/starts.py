@@ -227,8 +227,8 @@ class DocumentReading:
     loose: list[LooseOption] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     images: list[Word] = field(default_factory=list)
-    code: list[tuple[Excerpt, Around]] = field(default_factory=list)
-    """Python code of a command (`python -c …`), to be read separately."""
+    parts: list[tuple[str, Excerpt, Around]] = field(default_factory=list)
+    """Texts of another format, each with its kind, to be read separately: `python -c …`, a page in YAML."""
     services: list[PodService] = field(default_factory=list)
     file: str = ""
     """The text of the file, as far as it is read."""
@@ -239,7 +239,7 @@ class DocumentReading:
 
     def add(self, other: DocumentReading) -> None:
         """Add the reading of a part of the file."""
-        for name in ("starts", "settings", "loose", "troubles", "images", "code", "services"):
+        for name in ("starts", "settings", "loose", "troubles", "images", "parts", "services"):
             getattr(self, name).extend(getattr(other, name))
 
 

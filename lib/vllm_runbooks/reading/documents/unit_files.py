@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import escapes, launchers, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, word_of_characters
-from vllm_runbooks.reading.documents.placeholders import UNKNOWN
 from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -173,7 +173,7 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
             lost.append((text, first, end))
     if lost:
         is_plain = len(settings) == 1 and settings[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)
-        details = {"word": lost[0][0][:80].replace(UNKNOWN, "%")}
+        details = {"word": lost[0][0][:80].replace(HOLE, "%")}
         places = (settings[0].start, lost[-1][2]) if is_plain else ()
         edits = tuple(Replacement(place, place, '"') for place in places)
         troubles.append(Trouble("file.systemd-assignment", lost[0][1], lost[-1][2], details, edits))
@@ -229,7 +229,7 @@ def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[Characters, in
                 troubles.append(Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": escape}))
             word += [(character, at[index]) for character in made or piece]
         elif match["specifier"]:
-            word.append(("%" if piece == "%%" else UNKNOWN, at[index]))
+            word.append(("%" if piece == "%%" else HOLE, at[index]))
         else:
             word += zip(piece, at[index : match.end()], strict=True)
     if begun is not None:
@@ -265,7 +265,7 @@ def _filled(
             unset = None if has_file or name in _GIVEN else ""
             replacement = setting.value.value if setting else unset
         if replacement is None:
-            why, replacement = why or f"unset variable {name}", UNKNOWN
+            why, replacement = why or f"unset variable {name}", HOLE
         place = characters[match.start()][1]
         made += [*characters[done : match.start()], *((character, place) for character in replacement)]
         done = match.end()

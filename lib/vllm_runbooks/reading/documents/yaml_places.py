@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import escapes
-from vllm_runbooks.reading.documents.placeholders import END, UNKNOWN
+from vllm_runbooks.reading.documents.placeholders import END
 
 _MAX_LENGTH = 200_000  # characters of a document: the parser reads some 70,000 a second
 _MAX_EVENTS = 40_000
@@ -75,7 +76,7 @@ class Scalar:
     @property
     def has_template(self) -> bool:
         """Whether a template's expression (`{{ … }}`) is in it, so that the value is unknown."""
-        return UNKNOWN in self.value
+        return HOLE in self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ def roots(source: Excerpt, *, is_template: bool = True) -> list[Node]:
         if text != source.text:
             text = _BLANK_BLOCK.sub(lambda match: "\n" * len(match[0]), text)
         text = _TEMPLATE.sub(
-            lambda match: f"{UNKNOWN * 2}{match[0][2:-2].translate(_QUIET)}{END * 2}".replace(": ", ":\xa0"), text
+            lambda match: f"{HOLE * 2}{match[0][2:-2].translate(_QUIET)}{END * 2}".replace(": ", ":\xa0"), text
         )
     try:
         with warnings.catch_warnings():

@@ -668,7 +668,9 @@ def _run_builtin(shell: Shell, command: syntax.Simple, go: Run) -> Signal | None
 def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
     positional, loops, returned = shell.state.positional, shell.loops, shell.returned
     shell.returned, shell.loops = None, 0
-    shell.state.positional = [values.as_element(item) for item in fields[1:]]
+    # `main "$@"` gets the script's own arguments, which are unknown.
+    if not (positional is None and [word.raw for word in command.words[1:]] == ['"$@"']):
+        shell.state.positional = [values.as_element(item) for item in fields[1:]]
     shell.calls.append({})
     for assignment in assignable(shell, command.assignments):
         make_local(shell, assignment.name)

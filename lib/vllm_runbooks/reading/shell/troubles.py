@@ -388,13 +388,19 @@ def _gap(text: str, cut: _Break) -> _Gap:
     return _Gap(tuple(comments), len(text), has_blank, is_continued)
 
 
+_ASSIGNED = re.compile(
+    r"[ \t]*+(?:export[ \t]++)?+(?:[A-Za-z_]\w*+=(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'\\])*+(?:[ \t\n]|\\\n|#[^\n]*+\n)*+)++"
+)
+"""Assignments without a program: the text behind them is a command of its own."""
+
+
 def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
     """Whether the text after a break belongs to the command before it."""
     if gap.content >= len(text):
         return False
     if _OPTION.match(text, gap.content):
         return True
-    if cut.kind == "missing-continuation":
+    if cut.kind == "missing-continuation" or _ASSIGNED.fullmatch(text, head, max(head, cut.begun)):
         return False
     indent = gap.content - _line_start(text, gap.content)
     head_indent = len(text[head : head + 400]) - len(text[head : head + 400].lstrip(" \t"))
