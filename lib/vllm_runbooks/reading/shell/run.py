@@ -669,7 +669,8 @@ def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: 
     positional, loops, returned = shell.state.positional, shell.loops, shell.returned
     shell.returned, shell.loops = None, 0
     # `main "$@"` gets the script's own arguments, which are unknown.
-    if not (positional is None and [word.raw for word in command.words[1:]] == ['"$@"']):
+    handed = [word.raw for word in command.words[1:] if isinstance(word, syntax.WordNode)]
+    if positional is not None or handed != ['"$@"']:
         shell.state.positional = [values.as_element(item) for item in fields[1:]]
     shell.calls.append({})
     for assignment in assignable(shell, command.assignments):
