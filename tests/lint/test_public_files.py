@@ -775,6 +775,8 @@ def test_a_page_is_no_script_and_describes_other_programs() -> None:
         ```
         """
     assert found("README.md", page) == []
+    shown = page.replace("```bash\n", "```bash\n        #!/bin/bash\n")
+    assert [line.split()[1] for line in found("README.md", shown)] == ["shell.background-unwatched"]
     script = "#!/bin/bash\nexport VLLM_EXTRA_FLAGS=1\nvllm serve Qwen/Qwen3-8B --mm-processor-kwargs max_pixels &\n"
     rules = {line.split()[1] for line in found("run.sh", script)}
     assert rules == {"environment.unknown", "option.bad-json", "shell.background-unwatched"}

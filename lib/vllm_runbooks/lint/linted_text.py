@@ -46,6 +46,8 @@ from vllm_runbooks.reading.shell.troubles import Spans
 
 _MAX_BLOCK = 4000  # characters of a code block before and after a launch
 _IDLE = "option.without-effect"
+_SCRIPT = re.compile(r"```[^\n]{0,40}\n[ \t]{0,20}#(?:!/|[^\n]{0,80}\.sh\b)", re.ASCII)
+"""Start of a block of a page that is a script: an interpreter, or a comment with the file's name."""
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"
 _IN_ARGUMENTS = "safety.secret-in-arguments"
 _OPEN_PORT, _IMAGE_STAYS = "safety.open-port", "file.image-stays"
@@ -334,9 +336,7 @@ class LintedText:
 
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
-            # A page is read in a shell that stays open.
-            is_page = self.page.kind == "page"
-            if trouble.kind == "background-unwatched" and (is_page or not self._has_launch(trouble)):
+            if trouble.kind == "background-unwatched" and (self._is_typed(trouble) or not self._has_launch(trouble)):
                 continue
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.intended is None:
@@ -388,6 +388,11 @@ class LintedText:
         yield from self._of_meaning()
         if self.ask is not None:
             yield from self._of_opinion(self.ask)
+
+    def _is_typed(self, trouble: Trouble) -> bool:
+        """Whether a reader types the command into a shell that stays open: a page shows it outside a script."""
+        fence = max(self.text.rfind("```", 0, trouble.start), 0)
+        return self.page.kind == "page" and _SCRIPT.match(self.text, fence) is None
 
     def _has_launch(self, trouble: Trouble) -> bool:
         return any(launch.start < trouble.end and trouble.start < launch.end for launch in self.page.starts)
