@@ -198,7 +198,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
     pages = spec_pages.sources(specs)
 
     for gpu in specs.table.gpus:
-        assert "## Sources" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
+        assert "Source of these figures" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
     for name in specs.texts:
         assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
     assert '<th scope="rowgroup" colspan="6">Common</th>' in pages["models/index.md"]
@@ -324,7 +324,7 @@ def test_a_gpu_page_leads_to_its_plan() -> None:
     page = spec_pages.gpu_page(gpu, {})
 
     assert page.index("../plan.html#gpus=1xT4") < page.index("\n## ")
-    assert "not on 8\N{MULTIPLICATION SIGN} either" in page
+    assert "not even on 8\N{MULTIPLICATION SIGN}" in page
     assert page.count('<span class="legend-part">') == 4
 
 
