@@ -130,9 +130,9 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
     rank, limit = group[0], _limit(group[0], utilization)
     before, cache, beyond = stacked(rank, limit)
     total = f"{rank.total_gib:.2f} GiB" if rank.total_gib else "memory unknown"
-    # Above its end, unless that is above the name.
-    end = max((rank.total_gib or 0.0) * scale or NARROW, 0.6 * NARROW)
-    parts = [caption(0, y, cards_name(group)[:46]), caption(end - 1, y, total, anchor="end", size=_SMALL)]
+    # Above the end of the GPU, or further right if the name is there.
+    end = max(1 + rank.total_gib * scale, 0.6 * NARROW) if rank.total_gib else NARROW - 1
+    parts = [caption(0, y, cards_name(group)[:46]), caption(end, y, total, anchor="end", size=_SMALL)]
     bar, x = y + 9, 1.0
     figures: list[str] = []
     for term in [*before, *([cache] if cache else []), *beyond]:
