@@ -78,6 +78,15 @@ def test_changed_words_of_a_command_are_marked() -> None:
     assert [re.sub("<.*?>", "", words) for words in marked] == ["--port"]
 
 
+def test_a_fix_without_any_check_has_only_its_note() -> None:
+    """With a check, the others are named as not checked."""
+    fix = SuggestedFix("--port 1", checks=(("lint", "\u2013"), ("plan", "\u2013")), note="Add the command.")
+    assert "lint" not in rendered(replace(_SUMMARY, fix=fix)).html
+    checked = replace(fix, checks=(("lint", "✓"), ("plan", "\u2013")))
+    assert "not checked" in rendered(replace(_SUMMARY, fix=checked)).html
+    assert "not checked" in rendered(replace(_SUMMARY, fix=replace(fix, note=""))).html
+
+
 def test_evidence_is_folded_below_its_fact() -> None:
     """A step shows fact, consequence and action; empty evidence is left out."""
     shown = step(

@@ -179,7 +179,8 @@ def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...], say: Callable[[str]
         parts.append(command_html(fix.change, fix.given) if fix.is_command else prose(fix.change))
     if fix.cost:
         parts.append(tag("div", prose(fix.cost)))
-    if fix.checks:
+    # If nothing was checked, the note says what to add.
+    if fix.checks and not (fix.note and all(sign == "\u2013" for _, sign in fix.checks)):
         parts.append(tag("div", " · ".join(_check(check, say) for check in fix.checks), "font-size:13px"))
     if fix.note:
         parts.append(tag("div", prose(fix.note), _FAINT))
