@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from vllm_runbooks.catalog import compiled, folders, languages, options
 from vllm_runbooks.catalog import specs as _specs
@@ -470,9 +469,16 @@ def _with_links(summary: Summary, fields: Mapping[str, str | None]) -> Summary:
         if "--find" not in words:
             return step
         question = {**fields, "gpus": words[words.index("--gpus") + 1], "find": words[words.index("--find") + 1]}
-        return replace(step, page=f"#{urlencode({name: value for name, value in question.items() if value})}")
+        return replace(
+            step, page="#" + "&".join(f"{name}={_quoted(value)}" for name, value in question.items() if value)
+        )
 
     return replace(summary, steps=tuple(map(linked, summary.steps)))
+
+
+def _quoted(value: str) -> str:
+    """A value for the address; `urllib` would load sockets."""
+    return "".join(c if c.isalnum() and c.isascii() else "".join(f"%{byte:02X}" for byte in c.encode()) for c in value)
 
 
 def _model(files: Sequence[File]) -> Callable[[str, Mapping[str, Any]], PlannedModel]:
