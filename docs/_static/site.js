@@ -39,7 +39,11 @@
 
   const MOST_SIMILAR = 5;
   // MyST-NB names the folded code of a runbook otherwise than it is shown.
-  for (const summary of document.querySelectorAll("details.above-input > summary")) summary.removeAttribute("aria-label");
+  // The code is below what it printed.
+  for (const summary of document.querySelectorAll("details.above-input > summary")) {
+    summary.removeAttribute("aria-label");
+    summary.closest(".cell").append(summary.parentElement);
+  }
 
   /* A field hides the rows and items after it that lack one of its words, and headings that are left without any. If
      none has them, as with a pasted error, it shows those that the site's search finds: it knows the printed lines. */

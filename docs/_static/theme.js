@@ -20,9 +20,9 @@
     if (!button) return;
     const name = () => {
       const mode = root.dataset.mode;
-      button.textContent = mode.charAt(0).toUpperCase() + mode.slice(1);
+      button.textContent = `◐ ${mode.charAt(0).toUpperCase()}${mode.slice(1)}`;
       button.title = `Theme: ${mode}`;
-      button.setAttribute("aria-label", `${button.textContent} theme`);
+      button.setAttribute("aria-label", `Theme: ${mode}`);
     };
     name();
     button.addEventListener("click", () => {

@@ -70,11 +70,21 @@ def test_a_bar_keeps_its_height_on_a_phone() -> None:
     assert clean_html(rendered(_SUMMARY).html).count('preserveAspectRatio="none"') == 1
 
 
-def test_changed_lines_of_a_command_are_marked() -> None:
-    """Lines that the text before the change has are not, and what is copied has no mark."""
+def test_changed_words_of_a_command_are_marked() -> None:
+    """Words that the text before the change has are not, and what is copied has no mark."""
     fix = SuggestedFix("vllm serve m \\\n  --port 1", given="vllm serve m \\\n  --prot 1")
-    marked = re.findall(r"font-weight:600\">(.*?)</span>\n?</code>", rendered(replace(_SUMMARY, fix=fix)).html)
-    assert [re.sub("<.*?>", "", line) for line in marked] == ["  --port 1"]
+    html = rendered(replace(_SUMMARY, fix=fix)).html
+    marked = re.findall(r"#2da44e33;font-weight:600\">(.*?)</span></span>", html)
+    assert [re.sub("<.*?>", "", words) for words in marked] == ["--port"]
+
+
+def test_a_fix_without_any_check_has_only_its_note() -> None:
+    """With a check, the others are named as not checked."""
+    fix = SuggestedFix("--port 1", checks=(("lint", "\u2013"), ("plan", "\u2013")), note="Add the command.")
+    assert "lint" not in rendered(replace(_SUMMARY, fix=fix)).html
+    checked = replace(fix, checks=(("lint", "✓"), ("plan", "\u2013")))
+    assert "not checked" in rendered(replace(_SUMMARY, fix=checked)).html
+    assert "not checked" in rendered(replace(_SUMMARY, fix=replace(fix, note=""))).html
 
 
 def test_evidence_is_folded_below_its_fact() -> None:

@@ -965,13 +965,15 @@ def test_a_gpu_of_unknown_size_has_no_frame_and_no_limit() -> None:
 
 
 def test_the_scale_includes_the_upper_ends_of_the_terms() -> None:
-    """109.5 GiB in 438 pixels; the GPU ends in the middle, and the excess is a number."""
+    """109.5 GiB in 438 pixels; the GPU ends in the middle, and the excess is a number and a strip."""
     rank = replace(EIGHT, available_gib=None, fits=False, terms=(term("weights", 100.0, 90.0, 109.5),))
 
-    assert listed(plan_pictures.budgets([rank], 0.5))[3:-7] == [
-        "13 at 0,44: GPU 0 · A100", "12 at 439,44 end: 54.75 GiB",
+    assert without_hatches(listed(plan_pictures.budgets([rank], 0.5)))[3:-7] == [
+        "rect 81,1 13x13 #cf222e", "12 at 99,12: beyond the limit",
+        "13 at 0,44: GPU 0 · A100", "12 at 264,44 end: 54.75 GiB",
         "rect 1,53 399.2x28 #2f6099: weights: 100.00 (90.00 to 109.50) GiB",
         "13 at 201,71.5 middle #fff: weights 100.0", "rect 1,52 219x30 none currentColor 0.75",
+        "rect 110.5,73 290.5x8 #cf222e: beyond the limit: 72.62 GiB",
         "line 110.5,48 110.5,86 2 currentColor",
         "path M361.0 85.0v8M361.0 89.0H439.0M439.0 85.0v8 none currentColor 1.6",
         "12 at 0,107: limit 27.38 (utilization 0.5) · before the KV cache 90.0 to 109.5",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from urllib.parse import parse_qsl
 
 from vllm_runbooks.site import browser
 
@@ -57,3 +58,21 @@ def test_a_long_corrected_text_is_below_the_card() -> None:
     assert list(found)[1] == "Corrected text"
     assert "--tensor-parallel-size" in found["Corrected text"]
     assert "safety.open-port" not in found["Corrected text"]
+
+
+def test_a_fix_names_the_errors_that_it_uncovers() -> None:
+    """Without them, the next launch would report them; errors that the card has are not repeated."""
+    card = words(sections(_BAD.replace("2", "3"))["Answer"])
+    assert "The fix uncovers: Qwen/Qwen3-8B has 32 attention heads, not divisible by tensor parallel size 3" in card
+    assert "The fix uncovers" not in words(sections(_BAD)["Answer"])
+
+
+def test_the_page_of_the_planner_finds_the_gpus_itself() -> None:
+    """A model that does not fit leads to the same page with the question for the fewest GPUs."""
+    asked = {"do": "plan", "model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": "4xRTX4090", "utilization": "0.9"}
+    card = dict(json.loads(browser.ask(json.dumps(asked)))["sections"])["Answer"]
+    link = re.search(r'<a href="#(.*?)">See how many GPUs it needs</a>', card)
+    assert link is not None
+    question = dict(parse_qsl(unescape(link[1])))
+    assert question == {"model": asked["model"], "gpus": "RTX4090", "utilization": "0.9", "find": "gpus"}
+    assert "vllm-runbooks" not in card

@@ -275,6 +275,20 @@ def test_a_command_is_copied(origin: str, browser: Browser) -> None:
         assert visit.troubles() == []
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_runbook_shows_what_it_printed_before_its_code(origin: str, browser: Browser, width: int) -> None:
+    """Memory bars are whole within the card, also on a phone: their ends are what they compare."""
+    with opened(browser, f"{origin}/runbooks/single-gpu-oom.html", width=width) as visit:
+        assert visit.page.locator("details.above-input").count() > 3
+        assert visit.page.locator("details.above-input + .cell_output").count() == 0
+        bars = visit.page.locator('.cell_output svg[preserveAspectRatio="none"]')
+        assert bars.count() == 2
+        for bar in bars.all():
+            assert bar.evaluate(
+                "e => e.getBoundingClientRect().right <= e.closest('td').getBoundingClientRect().right + 1"
+            )
+
+
 def test_the_report_of_a_check_is_accessible(browser: Browser, tmp_path: Path) -> None:
     """Its index and an executed runbook: both widths, both themes, scrolling by keyboard."""
     program = [

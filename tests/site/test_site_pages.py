@@ -198,7 +198,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
     pages = spec_pages.sources(specs)
 
     for gpu in specs.table.gpus:
-        assert "## Sources" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
+        assert "Source of these figures" in pages[spec_pages.gpu_address(gpu.name).replace(".html", ".md")]
     for name in specs.texts:
         assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
     assert '<th scope="rowgroup" colspan="6">Common</th>' in pages["models/index.md"]
@@ -227,7 +227,9 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     assert sum(not dict(row)["Bandwidth"] for row in cells) == unknown
     assert "unknown</td>" not in page
     assert {dict(row)["Bandwidth"] for row in cells} > {"1,935\N{EN DASH}2,039 GB/s", "8,000 GB/s"}
-    fits = {re.sub("<.*?>", "", row[0][1]): row[5][1] for row in cells}
+    fits = {re.sub("<.*?>", "", row[0][1]): dict(row)["Models that fit"] for row in cells}
+    fp8 = {re.sub("<.*?>", "", row[0][1]): dict(row)["FP8"] for row in cells}
+    assert (fp8["H200"], fp8["A100-80GB"]) == ("yes", "no")
     assert fits["H200"] == "9 of 11"
     assert fits["MI300X"] == ""
 
@@ -325,7 +327,7 @@ def test_a_gpu_page_leads_to_its_plan() -> None:
     page = spec_pages.gpu_page(gpu, {})
 
     assert page.index("../plan.html#gpus=1xT4") < page.index("\n## ")
-    assert "not on 8\N{MULTIPLICATION SIGN} either" in page
+    assert "not even on 8\N{MULTIPLICATION SIGN}" in page
     assert page.count('<span class="legend-part">') == 4
 
 
@@ -534,7 +536,8 @@ def test_the_list_of_rules_marks_those_that_are_fixed() -> None:
 
 
 def test_replacements_follow_the_reason_of_a_rule() -> None:
-    """Before further examples: they are what a reader looks up."""
+    """Before further examples: they are what a reader looks up. The first action is to check a command."""
     page = rule_pages.rule_page(knowledge.knowledge().rules["option.removed"])
 
+    assert page.index('href="../check.html"') < page.index("\n## ")
     assert page.index("\n## Replacements") < page.index(">Other examples<")

@@ -80,6 +80,9 @@ def page_summary(linted: Linted, name: str, pages: str, rest: Linted | None = No
         is_short = is_in_card(linted)
         command = linted.fixed or ""
         fix = SuggestedFix(command, count, given=given) if is_short else SuggestedFix(count, is_command=False)
+        known = {issue.message for issue in linted.issues}
+        further = " ".join(issues.sentences(issue)[0] for issue in _problems(rest) if issue.message not in known)
+        fix = replace(fix, note=say("The fix uncovers: {problems}", problems=further) if further else "")
     card = replace(record, sentence=sentence, statements=statements, fix=fix, fix_name=say("Fix"))
     view = rendered(card, say.__call__)
     return view if linted.lang is None else replace(view, html=f"<div{issues.language(linted.lang)}>{view.html}</div>")

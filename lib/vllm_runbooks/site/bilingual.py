@@ -67,6 +67,7 @@ TEXTS = {
                 '<a href="../diagnose.html">诊断页</a>会按您的日志计算这些值。'
             ),
             "Diagnose my log": "诊断我的日志",
+            "Check my command": "检查我的命令",
             "The diagnosis checks whether": "诊断会检查：",
             "These lines look similar and are something else.": "这些行看起来相似，但属于别的问题。",
             "These look similar and are not reported.": "这些情况看起来相似，但不会提示。",

@@ -27,6 +27,7 @@ from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanQuestion
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.views.summary import Step, Summary
 from vllm_runbooks.core.views.summary_html import summary_html
 from vllm_runbooks.diagnosis import answer as _answer
 from vllm_runbooks.diagnosis.render import annotated as render_annotated
@@ -450,11 +451,34 @@ def plan(
     answer = plan_reading.answered(request, _knowledge(), _known(), what=find or None)
     remedies = plan_remedies.remedies(request, answer, _knowledge(), _known()) if answer.fits is not True else ()
     summary = summarize(answer, remedies, options=[*words, *_words(more)])
+    shared = {"more": redact.redact_text(more)} if more.strip() else {}
+    if not find and not files:
+        typed = {"vllm": vllm, **ranges, **shared}
+        summary = _with_links(summary, {"model": model.strip(), **typed})
     details = render_plans.details_html(answer, layout_of_first_change(answer, remedies))
     sections = (("Answer", summary_html(summary)), ("Layouts and memory", details))
-    shared = {"more": redact.redact_text(more)} if more.strip() else {}
     outcome = f"it {summary.state.lower()}" if summary.state.startswith("FITS AT") else _OUTCOMES[answer.fits]
     return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
+
+
+def _with_links(summary: Summary, fields: Mapping[str, str | None]) -> Summary:
+    """The summary with this page's own fragment in place of the command that finds the fewest GPUs."""
+
+    def linked(step: Step) -> Step:
+        words = shlex.split(step.command)
+        if "--find" not in words:
+            return step
+        question = {**fields, "gpus": words[words.index("--gpus") + 1], "find": words[words.index("--find") + 1]}
+        return replace(
+            step, page="#" + "&".join(f"{name}={_quoted(value)}" for name, value in question.items() if value)
+        )
+
+    return replace(summary, steps=tuple(map(linked, summary.steps)))
+
+
+def _quoted(value: str) -> str:
+    """A value for the address; `urllib` would load sockets."""
+    return "".join(c if c.isalnum() and c.isascii() else "".join(f"%{byte:02X}" for byte in c.encode()) for c in value)
 
 
 def _model(files: Sequence[File]) -> Callable[[str, Mapping[str, Any]], PlannedModel]:

@@ -230,7 +230,7 @@ def _data() -> dict[str, bytes]:
         "symptoms": [document(item) for item in shelf.symptoms.values()],
         "lines": [document(item) for item in shelf.lines],
         "policies": [document(item) for item in shelf.policies.values()],
-        "words": shelf.words,
+        "words": dict(shelf.words),
     }
     indexes: dict[str, Any] = {
         "index": symptoms,

@@ -197,8 +197,8 @@ def _index(kind: str, pages: Sequence[str], fixed: _Fixed) -> str:
     words = {f"#{entry.target}": _GROUPS.get(entry.page, "") for entry in kind_entries if entry.page in _GROUPS}
     described = _variable if kind == "environment" else _option
     lines = {
-        entry.name: f"[{code(entry.name)}](#{entry.target}) [{_in_short(entry, described(entry), fixed)}]{{.summary}} "
-        f"{aside(_span(entry))}"
+        entry.name: f"[{code(entry.name)}](#{entry.target}) "
+        f"[{_in_short(entry, described(entry), fixed)}]{{.summary .facts}} {aside(_span(entry))}"
         for entry in kind_entries
     }
     parts = [

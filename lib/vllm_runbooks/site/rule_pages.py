@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.views.summary_html import changed_words
 from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.records import Linted
@@ -77,8 +77,8 @@ def rule_page(
     sections = [
         ("Example", [part for example in examples[:1] for part in example]),
         ("Why", [say(rule.why)]),
-        *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("What `--fix` does", [say(mends)]),
+        *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("Other examples", [part for example in examples[1:] for part in example]),
         ("Left alone", [fixed("These look similar and are not reported."), *near] if near else []),
         ("What it says", [listed(say(text) for text in rule.message), *hole]),
@@ -86,7 +86,8 @@ def rule_page(
     ]
     head = front(f"{rule.title} ({rule.id})", f"vllm-runbooks lint, {rule.id}: {rule.title}. {rule.why}"[:_LONGEST])
     fixable = f" {badge('fixable')}" if rule.mends else ""
-    return head + bilingual.page(rule, f"{badge(rule.severity.value)}{fixable} {code(rule.id)}", sections)
+    link = f'<a class="action" href="../check.html">{fixed("Check my command")}</a>'
+    return head + bilingual.page(rule, f"{badge(rule.severity.value)}{fixable} {code(rule.id)} {link}", sections)
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
@@ -129,7 +130,8 @@ def _example(rule: str, example: RuleExample, tell: Teller | None) -> list[str]:
     if message:
         parts.append(prose(message))
     if example.fixed is not None:
-        parts += [badge("corrected"), marked(_mended(example.text, example.fixed))]
+        words = changed_words(example.text, example.fixed)
+        parts += [badge("corrected"), marked((text, "mended" if is_changed else "") for text, is_changed in words)]
     return parts
 
 
@@ -148,18 +150,6 @@ def _visible(text: str) -> str:
     return (
         kept + tail.replace(" ", "·").replace("\n", "↵\n") if kept.strip() in ("", "\\", "␍") or tail else visible_text
     )
-
-
-def _mended(old: str, new: str) -> list[tuple[str, str]]:
-    """The new text with the lines marked that differ from the old one's."""
-    before, after = old.splitlines(), new.splitlines()
-    pieces: list[tuple[str, str]] = []
-    for kind, _, _, first, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        text = "\n".join(after[first:last])
-        if first < last:
-            pieces.append((text, "" if kind == "equal" else "mended"))
-            pieces.append(("\n", ""))
-    return pieces[:-1]
 
 
 # Tables that a rule looks things up in: a mapping of names to details, in several levels.

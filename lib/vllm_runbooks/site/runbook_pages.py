@@ -18,7 +18,7 @@ from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.runbooks.notebook import read_verdict
 from vllm_runbooks.runbooks.shown_cells import shown_cells
-from vllm_runbooks.site.myst import badge, code, contents, folded, listed, prose, table
+from vllm_runbooks.site.myst import badge, code, contents, folded, listed, prose, sentence, table
 
 GROUPS = {
     "A launch failed": ("start-here", "single-gpu-oom", "shared-gpu-profiling", "multi-node-ray"),
@@ -27,6 +27,8 @@ GROUPS = {
     "Other tasks": ("edge10-toolchain",),
 }
 """Ids by heading of the list, in its order; others are last."""
+_LEAD = "Use this runbook "
+"""Begins the introduction of a runbook; its row in a list needs no verb."""
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
 
@@ -71,7 +73,7 @@ def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
         name = code(page.runbook.id)
         failed = "" if page.verdict is Verdict.PASS else f"\n\nExample run: {_verdict(page)}"
-        rows.append((f"{title}\n\n{name}", f"{prose(page.runbook.summary)}{failed}"))
+        rows.append((f"{title}\n\n{name}", f"{prose(sentence(page.runbook.summary.removeprefix(_LEAD)))}{failed}"))
     return (table(["Runbook", "Purpose"], rows, "34 66", "catalog") if rows else "No runbooks.") + "\n"
 
 

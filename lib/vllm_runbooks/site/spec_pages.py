@@ -37,7 +37,7 @@ _HOW = (
     "concurrency is the expected one. Defaults of the newest known release; [how memory is planned]({}planning.md)."
 )
 
-_FIGURES = ("Memory", "Context", "Concurrent at this context", "")
+_FIGURES = ("Memory", "Context", "Concurrent", "")
 _ON_ONE = (
     "With the whole context, or with at least 8,192 tokens of it. A shorter context fits even by the conservative "
     "estimate; concurrency is the expected one. Defaults of the newest known release. "
@@ -128,15 +128,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str) -> str
     return f'<table class="table {kind}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _fit_cells(fit: ModelFit, root: str, note: str = "") -> tuple[str, str, str, str, str]:
+def _fit_cells(fit: ModelFit, root: str, needed: str = "") -> tuple[str, str, str, str, str]:
     text, tone = model_fits.verdict(fit)
     title = f' title="{escape(printable(fit.reason))}"' if fit.reason else ""
-    note = note or ("shorter context" if fit.is_shortened else "")
-    below = f"<small>{escape(note)}</small>" if note else ""
+    below = "<small>shorter context</small>" if fit.is_shortened else ""
     context, concurrency = model_fits.figures(fit)
     plan = _link(f"{root}{fit.address}", "Plan this") if fit.plan is not None else ""
     return (
-        f'<span class="fit fit-{tone}"{title}>{escape(text)}</span>{below}',
+        f'<span class="fit fit-{tone}"{title}>{escape(needed or text)}</span>{below}',
         model_fits.bar(fit),
         context,
         concurrency,
@@ -165,17 +164,18 @@ def _gpu_index(gpus: Sequence[Gpu]) -> str:
                 "" if gpu.total is None else _gib(gpu.total.expected),
                 _bandwidth(gpu, gpus),
                 escape(" ".join(filter(None, (gpu.architecture, gpu.capability)))),
+                _yes(None if gpu.formats is None else "fp8" in gpu.formats) or "",
                 _count_of_fits(gpu.name),
                 f'<span class="hidden-words">{escape(" ".join((gpu.vendor, *gpu.aliases)))}</span>',
             )
             for gpu in members
         ]
     intro = (
-        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. *Models that fit* counts "
-        "the common models that fit on one GPU with at least 8,192 tokens of context. "
+        "*Usable* memory is what vLLM finds: the driver reserves some of the nominal size. *FP8*: its tensor cores "
+        "calculate in FP8. *Models that fit* counts the common models that fit on one GPU with at least 8,192 tokens. "
         "A missing GPU is [added](../gpus-and-models.md) in one file."
     )
-    head = ["GPU", "Nominal", "Usable", "Bandwidth", "Architecture", "Models that fit", ""]
+    head = ["GPU", "Nominal", "Usable", "Bandwidth", "Architecture", "FP8", "Models that fit", ""]
     description = (
         f"Memory, bandwidth and compute capability of {len(gpus)} GPUs for vLLM, and which models fit on them."
     )
@@ -220,12 +220,12 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         f"Fits: {', '.join(fit.model.partition('/')[2] for fit in names) or 'none of the common models'}."
     )
     total = gpu.total
-    scatter = "" if total is None or total.low == total.high else f", from {total.low:.4g} to {total.high:.4g}"
+    scatter = "" if total is None or total.low == total.high else f" ({total.low:.4g} to {total.high:.4g})"
     capability = f"{gpu.capability} ({gpu.architecture})" if gpu.capability and gpu.architecture else gpu.capability
     details = [
         ("Other names", ", ".join(gpu.aliases) or "none"),
         ("Nominal memory", _quantity(gpu.memory_gib, "GiB")),
-        ("Usable memory", None if total is None else f"{total.expected:.4g} GiB{scatter}: {total.source}"),
+        ("Usable memory", None if total is None else f"{total.expected:.4g} GiB{scatter}"),
         ("Peak memory bandwidth", _quantity(gpu.memory_bandwidth_gb_s, "GB/s")),
         ("Compute capability", capability),
         ("Formats of its tensor cores", None if gpu.formats is None else ", ".join(("fp16", *gpu.formats))),
@@ -246,8 +246,11 @@ def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
         raw(_table(head, rows, "fits") + model_fits.legend()),
         "## Facts",
         facts(details),
-        *(["## Printed lines", listed(printed)] if printed else []),
-        *(["## Sources", listed(references)] if references else []),
+        folded(
+            "Source of these figures",
+            *([f"Usable memory: {prose(total.source)}", listed(printed)] if total is not None else []),
+            listed(references),
+        ),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -271,9 +274,9 @@ def _needed(fit: ModelFit) -> str:
         return ""
     more = model_fits.fewest(fit.model, fit.gpu)
     return (
-        f"needs {more.count}\N{MULTIPLICATION SIGN}"
+        f"✗ needs {more.count}\N{MULTIPLICATION SIGN}"
         if more.fits
-        else "not on 8\N{MULTIPLICATION SIGN} either"
+        else "✗ not even on 8\N{MULTIPLICATION SIGN}"
         if more.fits is False
         else ""
     )
@@ -302,10 +305,9 @@ def _model_index(specs: Specs) -> str:
             )
         )
     intro = (
-        "*Fits on* is the fewest common GPUs on which the model fits with its whole "
-        "context, else with a shorter one. *16-bit*: the file's format is unknown, and vLLM loads weights that are not "
-        "quantized as 16-bit values. Any other model is planned from a folder with its `config.json`: "
-        "`vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
+        "*Fits on*: the fewest common GPUs for the whole context, else for a shorter one. *16-bit*: the format of the "
+        "file is unknown, and vLLM loads weights without quantization as 16-bit values. "
+        "[Plan another model](../planning.md) from its `config.json`."
     )
     description = (
         f"GPU memory that {len(names)} models need with vLLM: weights, KV cache, fitting GPUs, launch command."

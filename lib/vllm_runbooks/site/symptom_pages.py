@@ -127,12 +127,14 @@ def symptom_page(
         for r in remedies
     ]
     authored = " ".join(r.title + r.cost for r in symptom.remedies)
-    known = _known(" ".join([authored, *(json.dumps(e.value) for r in symptom.remedies for e in r.edits)]), values)
+    conditions = [condition.says for condition in symptom.conditions]
+    amounts = [json.dumps(e.value) for r in symptom.remedies for e in r.edits]
+    known = _known(" ".join([authored, *conditions, *amounts]), values)
     is_plain = bool(set(PLACEHOLDER.findall(authored)) - set(known))
     # Fixes that differ only in their conditions are one fix here.
     filled = ((bilingual.filled(way, known, _PLAIN), bilingual.filled(cost, known, _PLAIN)) for way, cost in ways)
     ways = list(dict.fromkeys(filled))
-    holds = [say(condition.says) for condition in symptom.conditions]
+    holds = [bilingual.filled(say(text), known, _PLAIN) for text in conditions]
     books = [r for r in runbooks if r.id == symptom.runbook or symptom.id in r.symptoms]
     look = symptom.look_in
     sections = [
@@ -201,7 +203,10 @@ def diagnose_example(symptom: Symptom) -> str:
     summary = answers.summary_record(answer)
     # The checks and what they lack are about a command, which an example has not.
     fix = summary.fix and replace(summary.fix, checks=(), note="")
-    return summary_html(replace(summary, fix=fix, fix_name="Fix of this example"))
+    # The page has the id below its title.
+    statements = tuple(replace(statement, id="") for statement in summary.statements)
+    about = tuple(part.removesuffix(" (given)") for part in summary.about)
+    return summary_html(replace(summary, about=about, statements=statements, fix=fix, fix_name="Fix of this example"))
 
 
 def message(symptom: Symptom) -> str:

@@ -119,6 +119,8 @@ class Step:
     """Whether it comes before the fix."""
     runbook: str = ""
     """Id of the runbook to open."""
+    page: str = ""
+    """Address of the page that takes this step, in place of its command."""
 
 
 @dataclass(frozen=True)

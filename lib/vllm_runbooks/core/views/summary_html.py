@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
 from html import escape
 
 from vllm_runbooks.core.display import RenderedView
@@ -76,19 +77,26 @@ def command_html(text: str, given: str = "") -> str:
 
     Args:
         text: The command.
-        given: The text before its change: lines that are not in it are marked.
+        given: The text before its change: words that differ from it are marked.
     """
     flag = tag("span", r"\g<0>", "white-space:nowrap")
-    lines = [_FLAG.sub(flag, escape(line)) for line in text.split("\n")]
-    if given:
-        kept = {_FLAG.sub(flag, escape(line)) for line in given.splitlines()}
-        lines = [line if line in kept else tag("span", line, _CHANGED) for line in lines]
+    pieces = changed_words(given, text) if given else [(text, False)]
+    html = [(_FLAG.sub(flag, escape(piece)), is_changed) for piece, is_changed in pieces]
     style = (
         "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;border:1px solid #8886;border-radius:4px;"
         "padding:6px 10px;margin:2px 0;font-size:13px;line-height:1.5;background:transparent"
     )
-    code = tag("code", "\n".join(lines), "background:transparent;user-select:all")
+    marked = "".join(tag("span", piece, _CHANGED) if is_changed else piece for piece, is_changed in html)
+    code = tag("code", marked, "background:transparent;user-select:all")
     return f'<pre data-copy="command" style="{style}">{code}</pre>'
+
+
+def changed_words(before: str, after: str) -> list[tuple[str, bool]]:
+    """The pieces of a text, and whether each differs from the text before; blanks alone do not differ."""
+    old, new = (re.split(r"(\s+)", text) for text in (before, after))
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    pieces = [("".join(new[first:last]), kind) for kind, _, _, first, last in changes]
+    return [(text, kind != "equal" and bool(text.strip())) for text, kind in pieces]
 
 
 def folded(name: str, html: str) -> str:
@@ -171,7 +179,8 @@ def _fix(fix: SuggestedFix, memory: tuple[NamedMemory, ...], say: Callable[[str]
         parts.append(command_html(fix.change, fix.given) if fix.is_command else prose(fix.change))
     if fix.cost:
         parts.append(tag("div", prose(fix.cost)))
-    if fix.checks:
+    # If nothing was checked, the note says what to add.
+    if fix.checks and not (fix.note and all(sign == "\u2013" for _, sign in fix.checks)):
         parts.append(tag("div", " · ".join(_check(check, say) for check in fix.checks), "font-size:13px"))
     if fix.note:
         parts.append(tag("div", prose(fix.note), _FAINT))
@@ -191,7 +200,9 @@ def _check(check: tuple[str, str], say: Callable[[str], str]) -> str:
 
 def _step(step: Step) -> str:
     text = prose(step.text)
-    if step.command:
+    if step.page:
+        text = f'<a href="{escape(step.page)}">{text}</a>'
+    elif step.command:
         text += (": " if step.text else "") + tag("code", escape(step.command), "user-select:all")
     if step.runbook:
         page = escape(step.runbook)

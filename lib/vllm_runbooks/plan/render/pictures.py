@@ -23,6 +23,8 @@ TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28
+_STRIP = 8
+"""Height of the strip that marks what is beyond the limit."""
 _SMALL = 12
 _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
@@ -96,7 +98,8 @@ def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
     reach = max(max(group[0].total_gib or 0.0, _reach(group[0], utilization)) for group in groups)
     scale = (NARROW - 2) / reach
     names = [name for name in PARTS if any(t.name == name for t in drawn_terms)]
-    names_of_parts, top = legend(names, 12)
+    lacking = ["beyond"] if any(_lacking(group[0], _limit(group[0], utilization)) for group in groups) else []
+    names_of_parts, top = legend([*names, *lacking], 12)
     parts, sentences = [names_of_parts], []
     for group in groups:
         drawn, top, sentence = _budget(group, utilization, scale, top + 28)
@@ -117,11 +120,19 @@ def _limit(rank: PlannedRank, utilization: float | None) -> float | None:
     return rank.total_gib * utilization if rank.total_gib and utilization else None
 
 
+def _lacking(rank: PlannedRank, limit: float | None) -> float:
+    """GiB beyond the limit before the KV cache has any."""
+    before, *_ = stacked(rank, limit)
+    return 0.0 if limit is None else max(0.0, sum(term.expected_gib or 0.0 for term in before) - limit)
+
+
 def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: float, y: float) -> tuple[str, float, str]:
     rank, limit = group[0], _limit(group[0], utilization)
     before, cache, beyond = stacked(rank, limit)
     total = f"{rank.total_gib:.2f} GiB" if rank.total_gib else "memory unknown"
-    parts = [caption(0, y, cards_name(group)[:46]), caption(NARROW - 1, y, total, anchor="end", size=_SMALL)]
+    # Above the end of the GPU, or further right if the name is there.
+    end = max(1 + rank.total_gib * scale, 0.6 * NARROW) if rank.total_gib else NARROW - 1
+    parts = [caption(0, y, cards_name(group)[:46]), caption(end, y, total, anchor="end", size=_SMALL)]
     bar, x = y + 9, 1.0
     figures: list[str] = []
     for term in [*before, *([cache] if cache else []), *beyond]:
@@ -146,6 +157,9 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
         parts.append(_outline(1, bar - 1, rank.total_gib * scale, _THICK + 2))
     if limit is not None:
         at = 1 + min(limit * scale, NARROW - 2)
+        if lacking := _lacking(rank, limit):
+            title = f"beyond the limit: {lacking:.2f} GiB"
+            parts.append(segment("beyond", at, bar + _THICK - _STRIP, lacking * scale, _STRIP, title=title))
         parts.append(rule(at, bar - 5, at, bar + _THICK + 5, colour="currentColor", thick=2))
         figures.append(f"limit {limit:.2f} (utilization {utilization:g})")
     low, high = _whisker(before)
@@ -154,9 +168,8 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
         parts.append(_ends(1 + low * scale, 1 + high * scale, bar + _THICK + 8))
         figures.append(f"before the KV cache {low:.1f} to {high:.1f}")
         below += 8
-    expected = sum(term.expected_gib or 0.0 for term in before)
-    if limit is not None and expected > limit:
-        figures.append(f"{expected - limit:.2f} too much")
+    if lacking := _lacking(rank, limit):
+        figures.append(f"{lacking:.2f} too much")
     written, last = _lines_of(figures, below)
     sentence = f"{cards_name(group)}, {total}: " + ", ".join(
         f"{TERM_NAMES[t.name]} {_span(t)}" for t in [*before, *([cache] if cache else []), *beyond]

@@ -394,7 +394,8 @@ def ranking_html(legal: Sequence[Plan], *, has_chart: bool = True) -> str:
     # The verdict of a layout that fits with a shorter context has its reason.
     why = ["; ".join(r for r in p.reasons if r not in p.limits or not plan_words.shorter_context(p)) for p in listed]
     numeric = [at for at, n in enumerate(kept) if n > 1]
-    table = html_table([_RANKED[n] for n in kept], rows, numeric=numeric, below=why)
+    head = [_RANKED[n] for n in kept] if len(kept) > 1 else [""]
+    table = html_table(head, rows, numeric=numeric, below=why)
     return (plan_pictures.layouts(listed) if has_chart else "") + table + (remark(same) if same else "")
 
 
