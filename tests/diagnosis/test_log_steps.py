@@ -16,7 +16,7 @@ def test_the_steps_of_a_failed_launch_have_facts_and_evidence() -> None:
     case, steps = log("autoglm-3090-video-oom"), rb.render.log_steps
 
     assert "▼ cause" in steps.failure(case).plain
-    assert steps.fixes(case).plain.startswith("Next  ")
+    assert steps.fixes(case).plain.startswith("Do    ")
     assert steps.verification(case).plain.startswith("Fact  The cause is confirmed")
     runbook = steps.runbook(case)
     assert "Open the runbook `single-gpu-oom` with the same log." in runbook.plain

@@ -65,15 +65,16 @@ def of_start(
 
 
 def _facts(problem: Problem | CallProblem) -> dict[str, str]:
-    """Values of a problem's message; choices as a list in words."""
+    """Values of a problem's message; keys and choices as lists in words."""
     choices = problem.says.get("choices", "").split()
+    says = {**problem.says, **({"keys": problem.says["keys"].replace(" ", ", ")} if "keys" in problem.says else {})}
     if not choices:
-        return {**problem.says}
+        return says
     *others, last = choices
     parts = [", ".join(others), last] if others else [last]
     nearest = misspelt(problem.says.get("value", ""), choices) if problem.kind == "wrong-key-type" else None
     more = {"nearest": nearest} if nearest else {}
-    return {**problem.says, "choices": listed(parts, "{first} or {second}"), **more}
+    return {**says, "choices": listed(parts, "{first} or {second}"), **more}
 
 
 def of_call(
