@@ -300,7 +300,7 @@ def test_a_slider_is_moved_by_keyboard(browser: Browser, origin: str) -> None:
     """Arrow keys move it, and the command follows; an invalid value removes the command."""
     with jupyter_lab.shown(browser, origin, "plan.ipynb") as visit:
         page = visit.page
-        page.get_by_text("settled: 0.92", exact=True).wait_for()
+        page.get_by_text("default: 0.92", exact=True).wait_for()
         share = page.locator(".noUi-handle").first
         share.focus()
         for _ in range(3):

@@ -190,11 +190,11 @@ def test_a_changed_folder_is_planned_again(tmp_path: Path) -> None:
 def test_an_unknown_setting_has_no_slider_value() -> None:
     """For defaults of the release, and unknown ones, the planner gets no value."""
     _installed()
-    found = settings.bounds(settings.PlanRequest("BAAI/bge-base-en-v1.5", "2xRTX3090"))
+    found = settings.bounds(settings.PlanRequest("organization/unknown-model", "2xRTX3090"))
     assert (found.context, found.utilization) == (None, None)
     panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090")
     assert (panel._asked().context, panel._asked().utilization, panel._asked().sequences) == (None, None, None)
-    assert ("settled: 40960", 0) in panel._context.options
+    assert ("default: 40960", 0) in panel._context.options
     assert "--max-model-len" not in panel._copy.text
     assert "--gpu-memory-utilization" not in panel._copy.text
 
@@ -211,7 +211,7 @@ def test_the_panel_begins_with_the_plan_of_the_plain_view() -> None:
     assert "--tensor-parallel-size 2" in panel._copy.text
     panel._further.value = "[1"
     assert panel._copy.text == ""
-    assert "are no JSON object" in panel._error.value
+    assert "is not a JSON object" in panel._error.value
 
 
 def test_a_release_without_its_own_data_is_kept() -> None:

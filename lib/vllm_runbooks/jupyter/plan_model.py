@@ -70,7 +70,7 @@ class SliderBounds:
     """The largest size that is a power of two: a split that models accept."""
     utilization: float | None = None
     """Default of the release."""
-    settled_sequences: int | None = None
+    default_sequences: int | None = None
     """Default of the release."""
 
 
@@ -140,7 +140,9 @@ def _further(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
-        raise InputError('further options: are no JSON object; write them as in {"limit_mm_per_prompt": {"video": 0}}')
+        raise InputError(
+            'further options: this is not a JSON object; write for example {"limit_mm_per_prompt": {"video": 0}}'
+        )
     return parsed
 
 

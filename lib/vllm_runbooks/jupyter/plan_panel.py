@@ -12,7 +12,7 @@ from vllm_runbooks.jupyter import asking, page_parts, parts
 from vllm_runbooks.jupyter import plan_model as settings
 
 _SHARES = tuple(hundredth / 100 for hundredth in range(30, 101))
-_SETTLED = "settled"
+_DEFAULT = "default"
 _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 
 
@@ -101,7 +101,7 @@ class PlanPanel(parts.BasePanel):
         share, context, sequences, *sizes = self._given if is_same else (None,) * 6
         parts.offer(self._share, _offered(_SHARES, bounds.utilization, share), 0)
         parts.offer(self._context, _offered(bounds.contexts, bounds.context, context), 0)
-        parts.offer(self._sequences, _offered(bounds.sequences, bounds.settled_sequences, sequences), 0)
+        parts.offer(self._sequences, _offered(bounds.sequences, bounds.default_sequences, sequences), 0)
         usual = (bounds.whole, 1, 1)
         for slider, sizes_given, size in zip((self._tp, self._pp, self._dp), sizes, usual, strict=True):
             offered = sorted({*bounds.sizes, *([sizes_given] if sizes_given else [])})
@@ -136,13 +136,13 @@ class PlanPanel(parts.BasePanel):
 
 
 def _slider(value: Any) -> ipywidgets.SelectionSlider:
-    return ipywidgets.SelectionSlider(options=[(str(value or _SETTLED), value or 0)])
+    return ipywidgets.SelectionSlider(options=[(str(value or _DEFAULT), value or 0)])
 
 
-def _offered(values: Iterable[float], settled: float | None, chosen: float | None) -> list[tuple[str, float]]:
+def _offered(values: Iterable[float], default: float | None, chosen: float | None) -> list[tuple[str, float]]:
     """Values in ascending order with the default, which is 0, at its position; last if unknown."""
-    others = sorted({*(value for value in values if value != settled), *([] if chosen is None else [chosen])})
+    others = sorted({*(value for value in values if value != default), *([] if chosen is None else [chosen])})
     items = [(str(value), value) for value in others]
-    below = sum(settled is None or value <= settled for value in others)
-    name = _SETTLED if settled is None else f"{_SETTLED}: {settled}"
+    below = sum(default is None or value <= default for value in others)
+    name = _DEFAULT if default is None else f"{_DEFAULT}: {default}"
     return [*items[:below], (name, 0), *items[below:]]
