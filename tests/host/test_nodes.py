@@ -270,7 +270,7 @@ def test_every_rule_has_a_case_or_a_test_and_is_documented() -> None:
     for case in CASES:
         shown |= set(sources.load(case).case.expect.findings or ())  # type: ignore[union-attr]
     page = (ROOT / "docs" / "several-nodes.md").read_text("utf-8")
-    lists = re.findall(r"^\*\*(fatal|degraded|hint)\*\*.*\n\n((?:- .*\n?)+)", page, re.MULTILINE)
+    lists = re.findall(r"^\*\*(fatal|degraded|hint)\*\*.*\n\n((?:[- ] .*\n?)+)", page, re.MULTILINE)
     told = {id_: severity for severity, rows in lists for id_ in re.findall(r"^- `([\w.]+)`", rows, re.MULTILINE)}
 
     rows = load_table("node_findings", FindingText)
