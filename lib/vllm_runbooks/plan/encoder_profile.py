@@ -194,6 +194,9 @@ _PROCESSORS: Mapping[str, _Processor] = {
         12_544, 9_633_792, 12_544, 47_040_000,
         "GLM-4.1V's published preprocessor_config.json, and the video size in vLLM's source",
     ),
+    "minimax_m3": _Processor(
+        3136, 451_584, 3136, 602_112, "MiniMax-M3's processor in vLLM (transformers_utils/processors/minimax_m3.py)"
+    ),
 }  # fmt: skip
 """By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
 Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own files may differ."""
@@ -261,6 +264,8 @@ _KIMI_PACKED: Key = (0, 32)
 _STEP_CROP, _STEP_CROPS = 504, 36
 """Side in pixels and number of the parts of the largest image, next to the whole image
 (transformers_utils/processors/step3_vl.py, 0.33.0: an image of 3024 x 3024)."""
+_MINIMAX_FRAMES = 500
+"""Most frames of a dummy video (0.33.0 models/minimax_m3/common/mm_preprocess.py:60)."""
 _LFM2_TOKENS = 256
 """Tokens of the largest image that is not divided (transformers' Lfm2VlImageProcessor, `max_image_tokens`)."""
 _ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
@@ -519,6 +524,21 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
 
 
+def _minimax_m3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    unit = sizes.patch * sizes.merge
+    if ask.images:
+        side = max(unit, isqrt(ask.longest or processor.longest) // unit * unit)
+        patches = _grid(sizes, side, side)
+        yield "image", _Item(patches // sizes.merge**2, patches, patches // sizes.merge**2, 1, side, side)
+    if ask.videos:
+        height, width = _most_square(ask.longest or processor.video_longest, unit)
+        patches = _grid(sizes, height, width)
+        tokens = patches // sizes.merge**2
+        count = max(1, min(ask.length // tokens * sizes.temporal, _MINIMAX_FRAMES))
+        steps = ceil(count / sizes.temporal)
+        yield "video", _Item(steps * tokens, steps * patches, steps * tokens, count, width, height)
+
+
 def _lfm2(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         side = isqrt(_LFM2_TOKENS) * sizes.patch * sizes.merge
@@ -685,6 +705,20 @@ def _kimi_tensors(run: _TowerRun) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
 
 
+def _minimax_m3_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part, wide, middle = sizes.size / run.shards, sizes.wide / run.shards, sizes.out / run.shards
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "query and key apart", 2 * part, 2 * sizes.size + 3 * part
+    yield "attention's output", part, 2 * sizes.size + 5 * part
+    yield "first projection of the network", wide, 3 * sizes.size
+    yield "its activation", wide, 2 * sizes.size + wide
+    # Every patch is projected to the text's width before four of them are merged.
+    yield "first projection to the text's width", middle, sizes.size
+    yield "its activation", middle, sizes.size + middle
+    yield "second projection to the text's width", sizes.out, sizes.size + middle
+
+
 def _perception_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
@@ -743,6 +777,9 @@ _FAMILIES: Mapping[str, _Family] = {
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
     "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
+    "minimax_m3": _Family(
+        _minimax_m3, _minimax_m3_tensors, True, "models/minimax_m3/common/mm_preprocess.py", since=(0, 32)
+    ),
     "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
     "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
 }

@@ -80,6 +80,8 @@ class _TowerSizes:
         value = self.config.get(name)
         if isinstance(value, (list, tuple)) and key.startswith("#"):
             value = len(value)
+        elif isinstance(value, Mapping) and place:
+            value = value.get(place)
         elif isinstance(value, (list, tuple)) and place:
             value = value[int(place)] if int(place) < len(value) else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -82,7 +82,7 @@ class Family:
     encoder: str | None = None
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
     mtp: str = ""
-    """Modules around the layers for speculative decoding: see `weights`."""
+    """Modules around the layers for speculative decoding: see `weights`; "absent": the published files have none."""
     is_encoder: bool = False
     """Encoder-only (BERT): no KV cache, and learned embeddings of positions and token types."""
     mixer_name: str = "self_attn"

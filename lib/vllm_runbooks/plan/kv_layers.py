@@ -70,6 +70,10 @@ _PACKED_LATENT = 656
 """Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
 _INDEX_SCALE = 128
 """Values of an indexer's key that share a scale of four bytes."""
+_SELECTED_BLOCK = 128
+"""Tokens per block of attention that selects blocks (0.33.0 models/minimax_m3/common/sparse_attention.py:163)."""
+_INDEX_BYTES = 2
+"""Bytes per value of the keys that select blocks, whatever the cache dtype (common/indexer.py:118)."""
 _ANY = -1
 _LOCAL = ("sliding", "chunked")
 _OF_NO_MATTER = frozenset(
@@ -268,6 +272,8 @@ class _LayerReader:
 
     def _block(self) -> int:
         options, by = self.asked, self.by
+        if any(isinstance(mixer, Attention) and mixer.index_heads for mixer in self.mixers):
+            return _SELECTED_BLOCK
         if not self.latents:
             return options.block_tokens or 16
         if self.is_sparse:
@@ -437,6 +443,8 @@ class _LayerReader:
             return (
                 replace(form, kind=Kind.SLIDING, window=window, block_tokens=min(block, 16) if smallest else block),
             )
+        if mixer.index_heads:
+            return form, KvLayer(Kind.LATENT, block, heads=1, key_size=mixer.index_dim, value_bytes=_INDEX_BYTES)
         return (form,)
 
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:

@@ -58,6 +58,9 @@ class Attention:
     input_dim: int = 0
     """Size of its input; 0 for the hidden size."""
     has_sinks: bool = False
+    index_heads: int = 0
+    """Heads of the queries that select the blocks of tokens to attend to (MiniMax M3); 0: it attends to all."""
+    index_dim: int = 0
     shares_cache_of: int | None = None
     """Layer whose keys and values are reused: this layer has no cache and no key and value
     projections."""
@@ -853,6 +856,20 @@ def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
 
 
+def _minimax_m3(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    sparse_sizes = _part(read.config, "sparse_attention_config")
+    listed, heads, size = (
+        sparse_sizes.get(name) for name in ("sparse_attention_freq", "sparse_num_index_heads", "sparse_index_dim")
+    )
+    # vLLM's class accepts no other sizes (0.33.0 layers/linear.py:1406).
+    if not _is_list(listed) or len(listed) < layers or heads != attention.kv_heads or size != attention.head_dim:
+        read.fail("sparse_attention_config")
+    sparse = replace(attention, index_heads=heads, index_dim=size)
+    return (Layer(sparse if listed[index] else attention, network(index)) for index in range(layers))
+
+
 def _short_conv(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     recurrent = Recurrent(
         kind="short_conv",
@@ -995,6 +1012,7 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "mamba": _mamba,
     "zamba2": _zamba2,
     "step3p5": _step3p5,
+    "minimax_m3": _minimax_m3,
     "short_conv": _short_conv,
     "blocks": _blocks,
     "kimi_linear": _kimi_linear,
@@ -1158,6 +1176,8 @@ def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, 
 def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Layers for speculative decoding after the others, of the last layer's kind."""
     defaults = read.family.defaults
+    if read.family.mtp == "absent":
+        return ()
     count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
     count = defaults.get("num_nextn_predict_layers", 0) if count is None and not read.is_partial else count
     if not layers or not isinstance(count, int) or not 0 < count <= MAX_LAYERS:

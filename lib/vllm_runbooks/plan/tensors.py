@@ -135,6 +135,12 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor
         "attention", f"{prefix}.v_proj", mixer.kv_heads * mixer.value_dim, source, "kv",
         in_checkpoint=not mixer.value_is_key, **shared,
     )  # fmt: skip
+    if mixer.index_heads:
+        rows = mixer.index_heads * mixer.index_dim
+        shared = {"heads": mixer.index_heads, "fused": "qkv"}
+        yield linear("attention", f"{prefix}.index_q_proj", rows, source, "kv", **shared)
+        yield linear("attention", f"{prefix}.index_k_proj", mixer.index_dim, source, fused="qkv")
+        yield norm(f"{prefix}.index_norms", mixer.index_dim, count=2)
     yield linear("attention", f"{prefix}.o_proj", hidden, heads * mixer.value_dim, "row", bias=mixer.output_bias)
     if mixer.query_key_norm == "head":
         yield norm(f"{prefix}.q_norm", size)
