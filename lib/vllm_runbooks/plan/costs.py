@@ -142,7 +142,7 @@ def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None)
     if method is None:
         return _BLACKWELL if capability is not None and capability[0] >= 10 else _KEPT
     if method == "mxfp4":
-        kernel = mxfp4_kernel(capability)
+        kernel = mxfp4_kernel(shape, capability)
         if kernel == "marlin":
             return _FREED if settings.key < _MARLIN_DIRECT_UNTIL[method] else _KEPT
         return _UNSURE if kernel is None else _ELSEWHERE

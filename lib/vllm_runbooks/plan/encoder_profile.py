@@ -15,7 +15,7 @@ from math import ceil, floor, isqrt, sqrt
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import taps
+from vllm_runbooks.plan.encoders import is_whole, taps
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
@@ -118,6 +118,8 @@ class _Sizes(NamedTuple):
     tiles: int = 0
     """Tiles of the largest image, the whole image among them."""
     has_video: bool = False
+    keys: int = 0
+    """Width of queries, keys and values, if not the tower's."""
 
 
 class _Ask(NamedTuple):
@@ -259,6 +261,9 @@ _LLAMA4_TILES = 16
 _KIMI_SIDE, _KIMI_PATCHES, _KIMI_LONGEST = 3000, 16_384, 512
 """Side of the dummy image in pixels (models/kimi_k25.py, `MaxImageTokenMeta`), and Kimi-K2.5's limits for the patches
 of an image and of a side (preprocessor_config.json). A part of a video has fewer tokens than an image."""
+_K3_TOKENS, _K3_PATCHES, _K3_SIDES = 16_817, 67_268, (7041, 1861)
+"""Kimi K3's dummy image of the most tokens: `get_max_image_size` of 0.33.0 models/kimi_k3/common/mm_preprocess.py for
+the limits of its published preprocessor_config.json, 65,536 patches and 512 on a side."""
 _KIMI_PACKED: Key = (0, 32)
 """First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
 _STEP_CROP, _STEP_CROPS = 504, 36
@@ -524,6 +529,12 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
 
 
+def _kimi_k3(_sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        height, width = _K3_SIDES
+        yield "image", _Item(_K3_TOKENS, _K3_PATCHES, _K3_TOKENS, 1, width, height)
+
+
 def _minimax_m3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
     unit = sizes.patch * sizes.merge
     if ask.images:
@@ -695,7 +706,7 @@ def _pixtral_tensors(run: _TowerRun) -> Held:
 
 def _kimi_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    part = sizes.size / run.shards
+    part = (sizes.keys or sizes.size) / run.shards
     yield "query, key and value", 3 * part, 2 * sizes.size
     if run.ask.key < _KIMI_PACKED:
         wide = 2 * part * _FLOAT / run.ask.width
@@ -776,6 +787,9 @@ _FAMILIES: Mapping[str, _Family] = {
     # Older releases build a mask of all patches by all patches.
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    "moonvit_v2": _Family(
+        _kimi_k3, _kimi_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
+    ),
     "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
     "minimax_m3": _Family(
         _minimax_m3, _minimax_m3_tensors, True, "models/minimax_m3/common/mm_preprocess.py", since=(0, 32)
@@ -842,6 +856,7 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         _number(fields, "position_embedding_size") or 10_240,
         has_audio,
         *_tiles(config),
+        keys=_number(fields, "qkv_hidden_size") or 0,
     )
 
 
@@ -1037,6 +1052,8 @@ def profile(
         since = ".".join(map(str, family.since))
         return Unprofiled(f"how releases before {since} profile the encoder {tower.family}", is_known=False)
     ask = _ask(settings, family.videos)
+    if is_whole(tower, ask.tensor):
+        ask = ask._replace(data=True)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
     return _profile(sizes, ask, _processor(sizes.family, config))

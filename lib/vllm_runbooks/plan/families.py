@@ -36,6 +36,7 @@ class Mixture:
     """Field for the layers without experts."""
     experts_name: str = "mlp.experts"
     expert_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    latent_names: tuple[str, str] = ("mixer.fc1_latent_proj", "mixer.fc2_latent_proj")
     router_name: str = "mlp.gate"
     shared_name: str = "mlp.shared_experts"
 

@@ -337,10 +337,15 @@ class _LayerReader:
     def _checkpoints(self, kind: str) -> bool:
         if kind not in self.by.checkpointing or not any(mixer.kind == kind for mixer in self.recurrent):
             return False
-        if kind != "gdn":
+        if kind == "mamba2":
             return True
+        if kind == "kda" and not all(m.is_full_rank and m.has_bound for m in self.recurrent if m.kind == "kda"):
+            return False
         if self.asked.capability is None:
             raise _UnknownLayerError("the GPU's compute capability, which decides the linear attention kernel")
+        if kind == "kda":
+            # FlashKDA (0.32.0, 0.33.0 models/kimi_k3/nvidia/kda.py `is_flashkda_supported`).
+            return self.asked.capability[0] in (9, 10, 12)
         if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
             raise _UnknownLayerError("the CUDA release, which decides the linear attention kernel on this GPU")
         return self.asked.capability[0] == 9

@@ -80,6 +80,7 @@ class Latent:
     rope_dim: int
     nope_dim: int
     value_dim: int
+    is_gated: bool = False
     index_heads: int = 0
     """Heads of the indexer of sparse attention; 0: the layer has none."""
     index_dim: int = 0
@@ -113,6 +114,10 @@ class Recurrent:
     value_dim: int = 0
     bias: bool = False
     conv_bias: bool = False
+    is_full_rank: bool = False
+    """The output gate of "kda" is one projection (Kimi K3), otherwise two of low rank."""
+    has_bound: bool = False
+    """The decay of "kda" has a lower bound, which the kernel that keeps a state during prefill needs."""
     has_norm: bool = True
     """Norms: "mamba1" of the time step and its selection inputs, "mamba2" of the output."""
     state_dtype: str | None = None
@@ -143,6 +148,7 @@ class Experts:
     correction: bool = False
     """A bias that only the choice of experts sees."""
     router_bias: bool = False
+    latent_norm: bool = False
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
     scales: int = 0
@@ -256,6 +262,8 @@ class Shape:
     """The kinds of layers that occur, in order of their first layer."""
     pattern: tuple[int, ...] = ()
     """The kind of each layer, as an index into `kinds`."""
+    last_norms: int = 1
+    """Vectors of the hidden size after the last layer: its norm, and what mixes blocks of residuals (Kimi K3)."""
     mtp: tuple[Layer, ...] = ()
     """Layers for speculative decoding in the checkpoint; vLLM loads them only on request."""
     per_layer_input: PerLayerInput | None = None
@@ -446,7 +454,8 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
         shared_gate=mixture.shared_gate,
         correction=read.flag(mixture.correction),
         router_bias=mixture.router_bias,
-        latent=read.optional("moe_latent_size") or 0,
+        latent_norm=bool(read.get("latent_moe_use_norm")),
+        latent=read.optional("moe_latent_size", "routed_expert_hidden_size") or 0,
     )
 
 
@@ -675,7 +684,7 @@ def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    attention = replace(_latent(read, _ropes(read)), rope=None)
+    attention = replace(_latent(read, _ropes(read)), rope=None, is_gated=bool(read.get("mla_use_output_gate")))
     network = _feed_forward(read)
     linear = _part(read.config, "linear_attn_config")
     listed = read.config.get("layer_types")
@@ -686,9 +695,6 @@ def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         if not isinstance(places, (list, tuple)):
             read.fail("linear_attn_config.kda_layers")
         recurrent = [index + 1 in places for index in range(layers)]
-    for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
-        if part.get(name):
-            read.missing[f"sizes with {name}"] = None
     heads, size = linear.get("num_heads"), linear.get("head_dim")
     heads = heads if isinstance(heads, int) else read.number("linear_num_heads")
     size = size if isinstance(size, int) else read.number("linear_head_dim")
@@ -702,8 +708,15 @@ def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         key_dim=size,
         value_heads=heads,
         value_dim=size,
+        is_full_rank=bool(linear.get("use_full_rank_gate")),
+        has_bound=linear.get("gate_lower_bound") is not None,
     )
-    return (Layer(mixer if is_linear else attention, network(index)) for index, is_linear in enumerate(recurrent))
+    # With blocks of residuals, attention and network each have a norm and a projection to one value.
+    norms = 6 if read.optional("attn_res_block_size") else 2
+    return (
+        Layer(mixer if is_linear else attention, network(index), norms=norms)
+        for index, is_linear in enumerate(recurrent)
+    )
 
 
 def _llama4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
@@ -1262,6 +1275,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"
     )
+    if model_type == "kimi_k3" and quantization_config.get("format") == "mxfp4-pack-quantized":
+        # vLLM quantizes nothing but the experts (0.33.0 models/config.py:492).
+        quantization_config = {**quantization_config, "quant_method": "mxfp4"}
     quantization = _quantization(quantization_config, read.missing)
     kinds: dict[Layer, int] = {}
     pattern: list[int] = []
@@ -1301,6 +1317,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         labels=_labels(config) if family.is_encoder and (architecture or "").endswith(_CLASSIFIER) else 0,
         kinds=tuple(kinds),
         pattern=tuple(pattern),
+        last_norms=3 if text.get("attn_res_block_size") else 1,
         mtp=mtp,
         per_layer_input=inputs,
         index_topk=text.get("index_topk") if isinstance(text.get("index_topk"), int) else None,

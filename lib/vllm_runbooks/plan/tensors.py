@@ -191,8 +191,11 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
     yield linear("experts", f"{mixture.experts_name}.0.{down}", inner, network.size, "experts/row",
                   count=network.count, bias=network.bias, fused="w2")  # fmt: skip
     if network.latent:
-        yield linear("experts", "mixer.fc1_latent_proj", network.latent, hidden)
-        yield linear("experts", "mixer.fc2_latent_proj", hidden, network.latent)
+        inward, outward = mixture.latent_names
+        yield linear("shared", inward, network.latent, hidden)
+        yield linear("shared", outward, hidden, network.latent)
+    if network.latent_norm:
+        yield norm("routed_expert_norm", network.latent)
     if network.shared_size:
         yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", mixture.shared_name)
         if network.shared_gate:

@@ -15,7 +15,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import encoder_tensors, taps, tower_of
+from vllm_runbooks.plan.encoders import encoder_tensors, is_whole, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
@@ -205,7 +205,8 @@ def inventory(shape: Shape) -> TensorInventory:
         encoders.extend(tower or ())
     last = None
     if family is None or not family.is_encoder:
-        last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
+        bias = family.norm_bias if family is not None else False
+        last = norm("model.norm", hidden, bias=bias, count=shape.last_norms)
     if family is None or not shape.kinds:
         return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
     forms = _Forms(shape.quantization)
@@ -385,23 +386,24 @@ _TRITON = (
 _KERNELS: Mapping[str, tuple[EraValue, ...]] = {
     "marlin": _MARLIN,
     "triton": _TRITON,
-    "trtllm": (EraValue(_Kernel(256, 256)),),
+    "trtllm": (EraValue(_Kernel(256, 256)), EraValue(_Kernel(256, 128), (0, 28))),
     "none": (EraValue(_Kernel()),),
 }
 """Padding by MXFP4 expert kernel.
 
-quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). The
-padding of Triton's layout for Hopper is not in vLLM's source: inputs to 128 bytes and rows of
-scales to 256 follow from measured launches (gpt-oss 20B and 120B on H100, one and two GPUs: 13.47,
+quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399, TRTLLM's
+0.25.1 :647, 0.28.0 :656). The padding of Triton's layout for Hopper is not in the source: inputs to 128 bytes and
+rows of scales to 256 follow from measured launches (gpt-oss 20B and 120B on H100, one and two GPUs: 13.47,
 64.38, 32.98, from 0.19 on 7.01 GiB).
 """
 
 
-def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
-    """Default kernel for a GPU's compute capability; None if unknown."""
+def mxfp4_kernel(shape: Shape, capability: tuple[int, int] | None) -> str | None:
+    """Default kernel of a model's experts for a GPU's compute capability; None if unknown."""
     if capability is None:
         return None
-    if capability[0] == 9:
+    if capability[0] == 9 and shape.text_type == "gpt_oss":
+        # Triton's has no activation but gpt-oss's (0.33.0 fused_moe/experts/gpt_oss_triton_kernels_moe.py:1100).
         return "triton"
     if capability[0] == 10:
         return "trtllm"
@@ -732,7 +734,7 @@ def load(
     if stock.missing or (quantization is not None and stored is None and quantization not in _RUNTIME):
         return None
     width = VALUE_BYTES.get(dtype or "", 2)
-    name = mxfp4_kernel(capability)
+    name = mxfp4_kernel(shape, capability)
     is_mxfp4 = stored is not None and stored.experts_alone
     how = _How(
         width,
@@ -753,7 +755,8 @@ def load(
     )
     fixed: dict[str, int] = {}
     if has_encoder:
-        fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if ranks.encoder_data else ranks, how))
+        whole = ranks.encoder_data or any(is_whole(encoder, ranks.tensor) for encoder in shape.encoders or ())
+        fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if whole else ranks, how))
     buffers = _buffers(shape, _USUAL_TOKENS if tokens is None else tokens, width, has_encoder=has_encoder)
     if buffers:
         fixed["buffers"] = buffers
