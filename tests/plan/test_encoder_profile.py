@@ -318,6 +318,21 @@ def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
     assert text_only == Unprofiled("all modalities are limited to 0 items", is_known=True)
 
 
+@pytest.mark.parametrize(
+    ("modality", "items", "text"),
+    [
+        ("image", 1, "1 image of 576 tokens"),
+        ("image", 2, "2 images of 576 tokens each"),
+        ("vision_chunk", 2, "2 vision chunks of 576 tokens each"),
+        ("audio", 3, "3 audio clips of 576 tokens each"),
+    ],
+)
+def test_the_profiled_items_are_described(modality: str, items: int, text: str) -> None:
+    """Several items are in the plural."""
+    found = profiled("minimax-m3", start("0.33.0", 8192, 576, items={"video": 0}))
+    assert replace(found, modality=modality, items=items).description == text
+
+
 def test_releases_that_were_not_read_are_unknown() -> None:
     """Mistral 3's tower had another mask before 0.30."""
     found = unprofiled("ministral-3", start("0.28.0", 8192, 8192))

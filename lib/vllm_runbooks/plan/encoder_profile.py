@@ -73,6 +73,13 @@ class EncoderProfile:
         """Bytes still allocated during the text model's profiling."""
         return self.inputs + self.outputs
 
+    @property
+    def description(self) -> str:
+        """Number and tokens of the items: "2 images of 1,196 tokens each"."""
+        noun = {"audio": "audio clip"}.get(self.modality, self.modality.replace("_", " "))
+        number, each = ("s", " each") if self.items > 1 else ("", "")
+        return f"{self.items} {noun}{number} of {self.tokens:,} tokens{each}"
+
     def refused(self, room: int) -> ProfiledStep | None:
         """Largest allocation that does not fit into `room` bytes; None if all fit.
 
