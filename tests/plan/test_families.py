@@ -43,6 +43,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "qwen3_next": {"num_nextn_predict_layers": 1},
     **_each("deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k25", _DEEPSEEK),
     "deepseek_v2": {"moe_layer_freq": 1} | _NO_DRAFTS,
+    # transformers' class (models/deepseek_v4/configuration_deepseek_v4.py).
+    "deepseek_v4": {"tie_word_embeddings": False},
     "glm4_moe_lite": {"first_k_dense_replace": 1} | _DEEPSEEK,
     "kimi_linear": {"first_k_dense_replace": 1, "moe_layer_freq": 1},
     "hy_v3": {"first_k_dense_replace": 1},

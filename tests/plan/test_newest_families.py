@@ -8,10 +8,12 @@ import pytest
 
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.kv_cache import Demand, Kind, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
-from vllm_runbooks.plan.shape import Shape, shape
-from vllm_runbooks.plan.weights import Ranks, inventory, load
+from vllm_runbooks.plan.layouts import illegal
+from vllm_runbooks.plan.shape import DEEPSEEK_V4_CACHE, Shape, shape
+from vllm_runbooks.plan.weights import Ranks, checkpoint_bytes, inventory, load
 
 _BESIDE = ("allocator", "rotary", "buffers")
 
@@ -135,3 +137,92 @@ def test_kimi_k3_keeps_a_state_during_prefill_where_flashkda_runs(
     asked = CacheOptions(131_072, capability=capability, caches_prefixes=True)
     forms = kv_layers(shape(_config("moonshotai/Kimi-K3")), asked, version)
     assert {form.checkpoint_blocks for form in forms.stages[0] if form.kind is Kind.STATE} == {blocks}
+
+
+# ---- DeepSeek V4
+
+
+def _quantized(rows: int, columns: int) -> int:
+    """Bytes of an FP8 matrix with a scale of one byte for 128 x 128 values."""
+    return rows * columns + -(-rows // 128) * -(-columns // 128)
+
+
+def _deepseek_v4_flash(tp: int, expert_values_per_scale: int = 32) -> int:
+    """Bytes of parameters of `DeepseekV4ForCausalLM` (0.33.0 models/deepseek_v4/nvidia/model.py, attention.py)."""
+    hidden, inner = 4096, 2048 // tp
+    attention = _quantized(1024, hidden) + _quantized(512, hidden) + _quantized(64 * 512 // tp, 1024)
+    attention += _quantized(8 * 1024 // tp, 4096) + _quantized(hidden, 8 * 1024 // tp) + 2 * (1024 + 512) + 4 * 64
+    values = 256 * 3 * hidden * inner
+    moe = values // 2 + values // expert_values_per_scale + 2 * 256 * hidden
+    moe += 2 * _quantized(inner, hidden) + _quantized(hidden, inner)
+    streams = 2 * 4 * (24 * 4 * hidden + 24 + 3)
+    ratio_4 = 2 * 2 * 1024 * hidden + 4 * 4 * 1024 + 2 * 512
+    ratio_4 += _quantized(64 * 128, 1024) + 2 * 64 * hidden + 2 * 2 * 256 * hidden + 4 * 4 * 256 + 2 * 128
+    ratio_128 = 2 * 2 * 512 * hidden + 4 * 128 * 512 + 2 * 512
+    layers = 43 * (attention + moe + streams + 2 * 2 * hidden) + 21 * ratio_4 + 20 * ratio_128
+    tables = 3 * 129280 * 6 * 4 + 40 * 256 * 4
+    head = 4 * (4 * 4 * hidden + 4 + 1)
+    return layers + tables + head + 2 * hidden + 2 * 2 * 129280 * hidden // tp
+
+
+@pytest.mark.parametrize("tp", [1, 2, 8])
+def test_deepseek_v4_has_the_weights_of_its_class(tp: int) -> None:
+    """FP8 matrices, MXFP4 experts, and tensors for compression and for parallel hidden states on every rank."""
+    assert _loaded(shape(_config("deepseek-ai/DeepSeek-V4-Flash")), Ranks(tp)) == _deepseek_v4_flash(tp)
+
+
+def test_experts_of_deepseek_v4_in_nvfp4_have_a_scale_for_16_values() -> None:
+    """`moe_quant_algo` changes the experts alone; names that the file ignores stay in FP8."""
+    model = shape(_config("nvidia/DeepSeek-V4-Flash-NVFP4"))
+    assert _loaded(model, Ranks()) == _deepseek_v4_flash(1, expert_values_per_scale=16)
+
+
+def test_experts_of_deepseek_v4_may_be_in_fp8() -> None:
+    """With `expert_dtype` fp8 all scales are of four bytes."""
+    model = shape(_config("deepseek-ai/DeepSeek-V4-Flash") | {"expert_dtype": "fp8"})
+    forms = [form for names, form in model.quantization.formats] if model.quantization else []
+    assert [(form.bits, form.block, form.scale_bytes) for form in forms] == [(8, (128, 128), 4)]
+
+
+def test_deepseek_v4_has_the_published_bytes() -> None:
+    """The files have 159,609,485,896 bytes; of the three tables by token vLLM has four bytes for eight."""
+    stock = inventory(shape(_config("deepseek-ai/DeepSeek-V4-Flash")))
+    assert checkpoint_bytes(stock) == 159_609_485_896 - 3 * 129_280 * 6 * 4
+
+
+@pytest.mark.parametrize("junk", [None, 0, "x", [1], -1, {}])
+@pytest.mark.parametrize("name", ["compress_ratios", "num_hash_layers", "hc_mult", "o_groups", "quantization_config"])
+def test_damaged_fields_of_deepseek_v4_give_an_answer(name: str, junk: Any) -> None:
+    """Weights are calculated or a missing field is named, whatever a field holds."""
+    stock = inventory(shape(_config("deepseek-ai/DeepSeek-V4-Flash") | {name: junk}))
+    assert (load(stock, Ranks(2), release=(0, 33, 0)) is None) == bool(stock.missing)
+
+
+def test_a_rank_that_cuts_blocks_of_shared_experts_is_refused() -> None:
+    """At TP 16 a rank has 192 of 3072 values of DeepSeek V4 Pro's shared expert: blocks of 128 do not divide them."""
+    config = _config("deepseek-ai/DeepSeek-V4-Pro")
+    model = PlannedModel("deepseek-v4-pro", config, shape(config))
+    assert any("cuts fp8's groups of 128" in reason for reason in illegal(model, Ranks(16), (0, 33, 0)))
+    assert not any("cuts" in reason for reason in illegal(model, Ranks(8), (0, 33, 0)))
+
+
+def test_the_cache_of_deepseek_v4_is_named_as_unknown() -> None:
+    """The weights are known without it."""
+    model = shape(_config("deepseek-ai/DeepSeek-V4-Pro"))
+    assert inventory(model).missing == ()
+    assert kv_layers(model, CacheOptions(4096, capability=(10, 0)), "0.33.0").missing == (DEEPSEEK_V4_CACHE,)
+
+
+@pytest.mark.parametrize(
+    ("changed", "missing"),
+    [
+        ({"compress_ratios": None}, "compress_ratios"),
+        ({"compress_ratios": [4] * 42 + [8]}, "compress_ratios"),
+        ({"rope_scaling": None}, "rope_scaling"),
+        ({"vision_n_layers": 27}, "sizes with vision_n_layers"),
+    ],
+)
+def test_unread_variants_of_deepseek_v4_are_unknown(changed: dict[str, Any], missing: str) -> None:
+    """Other ratios of compression and the vision variant are not guessed."""
+    config = _config("deepseek-ai/DeepSeek-V4-Flash") | changed
+    assert missing in inventory(shape(config)).missing

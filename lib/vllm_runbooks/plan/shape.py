@@ -32,6 +32,8 @@ class Rope:
     base: float = 0.0
     """Tables of two bases are two tables."""
     longest: int = 0
+    width: int = 0
+    """Bytes per value whatever the dtype; 0: the dtype's."""
     is_multimodal: bool = False
     """Also rotated by image position (mrope)."""
 
@@ -93,6 +95,19 @@ class Latent:
 
 
 @dataclass(frozen=True)
+class Compressed(Latent):
+    """DeepSeek V4's attention: to a window of latents, and to older ones of which several are compressed into one."""
+
+    ratio: int = 1
+    """Tokens that are compressed into one; 1: the layer attends to its window alone."""
+    overlap: int = 1
+    """Compressed tokens that a token is a part of."""
+    groups: int = 0
+    """Groups of heads with an output projection of their own."""
+    output_rank: int = 0
+
+
+@dataclass(frozen=True)
 class Recurrent:
     """A layer with a state of constant size; its sizes depend on `kind`.
 
@@ -151,6 +166,8 @@ class Experts:
     latent_norm: bool = False
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
+    hashed: int = 0
+    """Size of a table that chooses the experts by token, in place of the bias of the choice (DeepSeek V4)."""
     scales: int = 0
     """Scalars next to the router: Gemma 4's scale of inputs and of each expert."""
 
@@ -169,6 +186,8 @@ class Layer:
     scalars: int = 0
     streams: int = 0
     """Parallel hidden states (gemma 3n's AltUp)."""
+    connections: int = 0
+    """Parallel hidden states that attention and network each mix (DeepSeek V4's hyper-connections)."""
     detour: int = 0
     """Rank of a low-rank path parallel to attention (Gemma 3n's LAuReL)."""
     repeats: bool = False
@@ -215,8 +234,8 @@ class Quantization:
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
     """"fp8" if the checkpoint requests a quantized cache."""
-    experts_alone: bool = False
-    """Nothing but experts is quantized (MXFP4)."""
+    has_mxfp4_experts: bool = False
+    """The experts are in MXFP4, whose kernels pad them."""
 
 
 @dataclass(frozen=True)
@@ -869,6 +888,51 @@ def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
 
 
+DEEPSEEK_V4_CACHE = "the KV cache and activation of compressed attention (models/deepseek_v4/attention.py)"
+"""What is not calculated of DeepSeek V4; its weights are."""
+
+
+def _deepseek_v4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    # Sizes of 0.33.0 models/deepseek_v4/attention.py and compressor.py; layers without compression are not scaled
+    # (common/rope.py).
+    read.missing[DEEPSEEK_V4_CACHE] = None
+    size, rope_dim, longest = read.number("head_dim"), read.number("qk_rope_head_dim"), _longest(read) or 0
+    scaling = _part(read.config, "rope_scaling", "rope_parameters")
+    factor, trained = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    plain = Rope("deepseek_yarn", rope_dim, longest, base=read.number("rope_theta"), longest=longest, width=4)
+    if not isinstance(factor, (int, float)) or not _is_size(trained):
+        read.fail("rope_scaling")
+    scaled = replace(plain, positions=trained, factor=float(factor), base=read.number("compress_rope_theta"))
+    attention = Compressed(
+        heads=read.number("num_attention_heads"),
+        query_rank=read.number("q_lora_rank"),
+        latent_dim=size - rope_dim,
+        rope_dim=rope_dim,
+        nope_dim=size - rope_dim,
+        value_dim=size,
+        groups=read.number("o_groups") or read.fail("o_groups"),
+        output_rank=read.number("o_lora_rank"),
+        rope=plain,
+    )
+    heads, index_size = read.number("index_n_heads"), read.number("index_head_dim")
+    kinds = {
+        0: attention,
+        4: replace(attention, ratio=4, overlap=2, index_heads=heads, index_dim=index_size, rope=scaled),
+        128: replace(attention, ratio=128, rope=scaled),
+    }
+    ratios = read.config.get("compress_ratios")
+    if not _is_list(ratios) or len(ratios) < layers or not set(ratios) <= set(kinds) or read.family.mixture is None:
+        read.fail("compress_ratios")
+    experts = _experts(read, read.family.mixture)
+    table = read.number("vocab_size") * experts.per_token
+    hashed = replace(experts, correction=False, hashed=table)
+    first, streams = read.number("num_hash_layers"), read.number("hc_mult")
+    return (
+        Layer(kinds[ratio], hashed if index < first else experts, connections=streams)
+        for index, ratio in enumerate(ratios[:layers])
+    )
+
+
 def _minimax_m3(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
@@ -1025,6 +1089,7 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "mamba": _mamba,
     "zamba2": _zamba2,
     "step3p5": _step3p5,
+    "deepseek_v4": _deepseek_v4,
     "minimax_m3": _minimax_m3,
     "short_conv": _short_conv,
     "blocks": _blocks,
@@ -1123,9 +1188,11 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
         static = config.get("activation_scheme") == "static"
         form = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, vector_scales=static)
         forms = ((("Linear",), form),)
+    elif method == "deepseek_v4_fp8":
+        return _deepseek_v4_formats(config)
     elif method == "mxfp4":
         forms = ((("Experts",), Format(bits=4, group=32, scale_bytes=1, is_float=True)),)
-        return Quantization("mxfp4", forms, ignored, experts_alone=True)
+        return Quantization("mxfp4", forms, ignored, has_mxfp4_experts=True)
     elif method == "bitsandbytes":
         small = bool(config.get("load_in_4bit") or config.get("_load_in_4bit"))
         forms = (
@@ -1140,6 +1207,20 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
         missing[f"quantization_config: {method or 'no method'}"] = None
         return None
     return Quantization(method, forms, ignored, cache)
+
+
+def _deepseek_v4_formats(config: Mapping[str, Any]) -> Quantization:
+    """Formats of DeepSeek V4 (0.33.0 models/deepseek_v4/quant_config.py): experts in MXFP4, NVFP4 or as all others."""
+    is_small = config.get("expert_dtype", "fp4") == "fp4"
+    is_nvfp4 = str(config.get("moe_quant_algo") or "").upper() == "NVFP4"
+    block = _block(config.get("weight_block_size"))
+    general = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, scale_bytes=1)
+    experts = Format(bits=4, group=16 if is_nvfp4 else 32, scale_bytes=1, is_float=True)
+    forms = ((("Linear",), general if is_small else replace(general, scale_bytes=4)),)
+    small: tuple[tuple[tuple[str, ...], Format], ...] = ((("Experts",), experts),) if is_small else ()
+    return Quantization(
+        "fp8", small + forms, _strings(config.get("ignored_layers")), has_mxfp4_experts=is_small and not is_nvfp4
+    )
 
 
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -1203,6 +1284,9 @@ def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         ]
         return tuple(layer for layer in kinds_found if layer is not None) * count
     last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
+    if isinstance(last.mixer, Compressed):
+        plain = replace(last.mixer, ratio=1, overlap=1, index_heads=0, index_dim=0)
+        return (replace(last, mixer=plain),) * count
     if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
         # If layers share the selection of one indexer, the layer after them has its own.
         indexed = next((x.mixer for x in layers if isinstance(x.mixer, Latent) and x.mixer.index_heads), last.mixer)
@@ -1278,6 +1362,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     if model_type == "kimi_k3" and quantization_config.get("format") == "mxfp4-pack-quantized":
         # vLLM quantizes nothing but the experts (0.33.0 models/config.py:492).
         quantization_config = {**quantization_config, "quant_method": "mxfp4"}
+    if model_type == "deepseek_v4" and quantization_config.get("quant_method") == "fp8":
+        told = {"expert_dtype": text.get("expert_dtype", "fp4"), "quant_method": "deepseek_v4_fp8"}
+        quantization_config = {**quantization_config, **told}
     quantization = _quantization(quantization_config, read.missing)
     kinds: dict[Layer, int] = {}
     pattern: list[int] = []
@@ -1313,7 +1400,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         ties_embeddings=read.get("tie_word_embeddings") if tied is None else bool(tied),
         head_bias=read.flag(family.head_bias),
         pools=named.pools or family.is_encoder,
-        token_types=read.optional("type_vocab_size") or 0 if family.is_encoder and kinds else 0,
+        token_types=_count(read.get("type_vocab_size")) if family.is_encoder and kinds else 0,
         labels=_labels(config) if family.is_encoder and (architecture or "").endswith(_CLASSIFIER) else 0,
         kinds=tuple(kinds),
         pattern=tuple(pattern),

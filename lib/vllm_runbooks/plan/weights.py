@@ -17,8 +17,8 @@ from functools import lru_cache
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, is_whole, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
-from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
-from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
+from vllm_runbooks.plan.shape import DEEPSEEK_V4_CACHE, Format, Latent, Layer, Quantization, Rope, Shape
+from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm, stream_head
 
 _MIB = 2**20
 VOCABULARY_PADDING = 64
@@ -92,7 +92,7 @@ class TensorInventory:
         )
 
 
-_HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
+_HARMLESS = {DEEPSEEK_V4_CACHE, "max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
 """Fields without which the weights are still known."""
 
 
@@ -174,7 +174,9 @@ class _Forms:
         if not tensor.is_linear or not self.groups or self.ignored.has(name):
             return None
         for names, is_general, is_experts, form in self.groups:
-            if (is_experts and tensor.component == "experts") or (not is_experts and (is_general or names.has(name))):
+            if (is_experts and tensor.split.startswith("experts")) or (
+                not is_experts and (is_general or names.has(name))
+            ):
                 return form
         return None
 
@@ -214,11 +216,13 @@ def inventory(shape: Shape) -> TensorInventory:
     size = inputs.size if inputs else 0
     by_kind = [tuple(layer_tensors(layer, hidden, family, inputs=size)) for layer in shape.kinds]
     head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    streams = shape.kinds[0].connections
+    mixing = tuple((tensor, None) for tensor in stream_head(streams, hidden, "head")) if streams else ()
     return TensorInventory(
         shape,
         _variants(shape, by_kind, forms),
         tuple((tensor, forms.of(tensor, tensor.name)) for tensor in _embedding(shape, family)),
-        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
+        (() if shape.ties_embeddings else ((head, forms.named(head.name)),)) + mixing,
         last,
         tuple((tensor, None) for tensor in encoders),
         tuple((t, forms.of(t, f"layers.{shape.layers}.{t.name}")) for t in mtp_tensors(shape, family)),
@@ -362,7 +366,7 @@ def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
         rows = stretched
     else:
         rows = rope.longest
-    return rows * (_MULTIMODAL_ROWS if rope.is_multimodal else 1) * rope.dim * width
+    return rows * (_MULTIMODAL_ROWS if rope.is_multimodal else 1) * rope.dim * (rope.width or width)
 
 
 @dataclass(frozen=True)
@@ -735,7 +739,7 @@ def load(
         return None
     width = VALUE_BYTES.get(dtype or "", 2)
     name = mxfp4_kernel(shape, capability)
-    is_mxfp4 = stored is not None and stored.experts_alone
+    is_mxfp4 = stored is not None and stored.has_mxfp4_experts
     how = _How(
         width,
         kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
