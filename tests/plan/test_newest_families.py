@@ -171,6 +171,16 @@ def test_deepseek_v4_has_the_weights_of_its_class(tp: int) -> None:
     assert _loaded(shape(_config("deepseek-ai/DeepSeek-V4-Flash")), Ranks(tp)) == _deepseek_v4_flash(tp)
 
 
+@pytest.mark.parametrize(("tp", "printed"), [(2, 74.02), (2, 74.08), (2, 74.35), (4, 38.09)])
+def test_the_range_of_deepseek_v4_covers_printed_weights(tp: int, printed: float) -> None:
+    """Launches of DeepSeek V4 Flash print up to 0.9% more than the sum."""
+    stock = inventory(shape(_config("deepseek-ai/DeepSeek-V4-Flash")))
+    loaded = load(stock, Ranks(tp), release=(0, 25, 0), capability=(9, 0), tokens=8192)
+    assert loaded is not None
+    assert loaded[0].low <= printed * 2**30 <= loaded[0].high
+    assert loaded[0].expected == pytest.approx(printed * 2**30, rel=0.01)
+
+
 def test_experts_of_deepseek_v4_in_nvfp4_have_a_scale_for_16_values() -> None:
     """`moe_quant_algo` changes the experts alone; names that the file ignores stay in FP8."""
     model = shape(_config("nvidia/DeepSeek-V4-Flash-NVFP4"))
