@@ -787,6 +787,9 @@ def test_the_padding_of_experts_on_blackwell(
     """2880 values are padded to a multiple of 256, since 0.28.0 of 128 (fused_moe/oracle/mxfp4.py)."""
     loaded = load(stock(shelf["openai/gpt-oss-20b"]), Ranks(), release=release, capability=(10, 0))
     assert loaded is not None
+    between = load(stock(shelf["openai/gpt-oss-20b"]), Ranks(), release=(0, 27), capability=(10, 0))
+    assert between is not None
+    assert between[0].low <= loaded[0].expected <= between[0].high
     weights = 3 * 3072 * inner
     assert loaded[0].components["experts"] == 24 * 32 * (weights * 17 // 32 + 2 * (2 * inner + 3072))
 

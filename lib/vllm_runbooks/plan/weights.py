@@ -402,6 +402,10 @@ rows of scales to 256 follow from measured launches (gpt-oss 20B and 120B on H10
 """
 
 
+_UNREAD: tuple[Key, Key] = ((0, 26), (0, 28))
+"""Releases between two that were read, whose TRTLLM kernel may pad as either."""
+
+
 def mxfp4_kernel(shape: Shape, capability: tuple[int, int] | None) -> str | None:
     """Default kernel of a model's experts for a GPU's compute capability; None if unknown."""
     if capability is None:
@@ -757,6 +761,9 @@ def load(
             replace(how, kernel=in_release(_KERNELS[kernel_name], release)) for kernel_name in ("none", "trtllm")
         )
         reasons.append("the expert kernel, which decides the padding, depends on the GPU")
+    if is_mxfp4 and name == "trtllm" and release is not None and _UNREAD[0] <= release < _UNREAD[1]:
+        others = (replace(how, kernel=in_release(_KERNELS[name], _UNREAD[1])),)
+        reasons.append("the padding of this release's expert kernel is not known")
     has_encoder = not encoder_off or any(
         release is not None and release < tower_of(encoder).off_since for encoder in shape.encoders or ()
     )
