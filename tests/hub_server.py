@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import ClassVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _API = re.compile(r"/api/models/([\w.-]+/[\w.-]+)(?:/revision/([^/?]+))?")
+_MODELSCOPE = re.compile(r"/api/v1/models/([\w.-]+/[\w.-]+)/repo(/files)?")
 _FILE = re.compile(r"(?:/cdn)?/([\w.-]+/[\w.-]+)/resolve/([^/?]+)/([^?]+)")
 
 
@@ -71,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(hub.status, b"{}")
         elif api := _API.fullmatch(path):
             self._model(api[1], api[2] or "main")
+        elif asked := _MODELSCOPE.fullmatch(path):
+            self._modelscope(asked[1], dict(parse_qsl(urlsplit(self.path).query)), is_list=bool(asked[2]))
         elif file := _FILE.fullmatch(path):
             self._file(file[1], file[2], file[3], is_cdn=path.startswith("/cdn"))
         else:
@@ -90,6 +93,22 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         info = {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "gated": model.is_gated and "manual"}
         self._send(200, json.dumps({**info, "private": False, "tags": [], "downloads": 1}).encode())
+
+    def _modelscope(self, name: str, query: dict[str, str], *, is_list: bool) -> None:
+        model = self.hub.models.get(name)
+        revisions = {"master": COMMIT, COMMIT: COMMIT}
+        if model is None or query["Revision"] not in revisions:
+            self._send(404, b'{"Code": 10010205001, "Message": "record not found"}')
+        elif not is_list:
+            self._file(name, COMMIT, query["FilePath"], is_cdn=True)
+        else:
+            files = [
+                {"Path": file, "Size": len(content), "Type": "blob", "Revision": COMMIT, "CommittedDate": 1_700_000_000}
+                for file, content in model.files.items()
+            ]
+            files[0] |= {"Revision": "f" * 40, "CommittedDate": 1_600_000_000}
+            files.append({"Path": "folder", "Size": 0, "Type": "tree", "Revision": "e" * 40, "CommittedDate": 2})
+            self._send(200, json.dumps({"Code": 200, "Data": {"Files": files}}).encode())
 
     def _file(self, name: str, revision: str, file: str, *, is_cdn: bool) -> None:
         model = self.hub.models[name]

@@ -55,6 +55,14 @@ PIXTRAL: dict[str, Any] = {
 }  # fmt: skip
 MOONVIT: dict[str, Any] = {"vt_hidden_size": 1152, "vt_intermediate_size": 4304, "patch_size": 14}
 SIGLIP2: dict[str, Any] = {"hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16, "num_patches": 256}
+MINIMAX: dict[str, Any] = {
+    "hidden_size": 1280, "intermediate_size": 5120, "patch_size": 14, "num_hidden_layers": 32,
+    "img_token_compression_config": {"spatial_merge_size": 2, "temporal_patch_size": 2},
+}  # fmt: skip
+MOONVIT2: dict[str, Any] = {
+    "vt_hidden_size": 1024, "vt_intermediate_size": 4096, "qkv_hidden_size": 1536, "patch_size": 14,
+    "vt_num_attention_heads": 12,
+}  # fmt: skip
 INTERNVIT: dict[str, Any] = {"hidden_size": 1024, "intermediate_size": 4096, "image_size": 448, "patch_size": 14}
 
 MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -76,6 +84,8 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "kimi-k2.5": ("kimi_k25", 7168, MOONVIT),
     "lfm2.5-vl": ("lfm2_vl", 2048, SIGLIP2),
     "internvl3.5-8b": ("internvl_chat", 4096, INTERNVIT),
+    "minimax-m3": ("minimax_m3_vl", 6144, MINIMAX),
+    "kimi-k3": ("kimi_k3", 7168, MOONVIT2),
 }
 """Family, hidden size of the text part, and the tower as the models' `config.json` have it."""
 
@@ -274,6 +284,9 @@ lfm2.5-vl      image        256   256   1024
 step-3.7       image        3164  3164  49360
 internvl3.5-8b image        3328  3328  13325
 internvl3.5-8b video        37632 37632 164000
+minimax-m3     image        576   576   2304
+minimax-m3     video        40704 40704 162816
+kimi-k3        image        16817 16817 67268
 """
 """Model, modality, tokens of an item, encoder budget without the batch, and its patches.
 
@@ -282,7 +295,9 @@ pixels, `get_num_image_tokens` of transformers_utils/processors/step3_vl.py for 
 `navit_resize_image` of transformers_utils/processors/kimi_k25_vision_fused.py for 3000 x 3000,
 `get_image_size_with_most_features` of models/lfm2_vl.py, `get_mm_max_tokens_per_item` of models/gemma4_unified.py,
 and of models/internvl.py 12 tiles and the whole image of 1025 patches and 256 tokens, as many as fit into the context
-for a video. An image leaves the budget 147 of 160 frames.
+for a video. An image leaves the budget 147 of 160 frames. `get_image_size_with_most_features` and
+`get_num_frames_with_most_features` of models/minimax_m3/common/mm_preprocess.py: 672 x 672 pixels, and 106 frames of
+896 x 672; `get_max_image_size` of models/kimi_k3/common/mm_preprocess.py.
 """
 
 
@@ -301,6 +316,21 @@ def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
     none = dict.fromkeys(("image", "video", "vision_chunk"), 0)
     text_only = profile(shape(told), start("0.33.0", 40_960, 256, items=none), config=told)
     assert text_only == Unprofiled("all modalities are limited to 0 items", is_known=True)
+
+
+@pytest.mark.parametrize(
+    ("modality", "items", "text"),
+    [
+        ("image", 1, "1 image of 576 tokens"),
+        ("image", 2, "2 images of 576 tokens each"),
+        ("vision_chunk", 2, "2 vision chunks of 576 tokens each"),
+        ("audio", 3, "3 audio clips of 576 tokens each"),
+    ],
+)
+def test_the_profiled_items_are_described(modality: str, items: int, text: str) -> None:
+    """Several items are in the plural."""
+    found = profiled("minimax-m3", start("0.33.0", 8192, 576, items={"video": 0}))
+    assert replace(found, modality=modality, items=items).description == text
 
 
 def test_releases_that_were_not_read_are_unknown() -> None:
@@ -492,11 +522,15 @@ LAYERS: dict[tuple[str, str], str] = {
     ("step-3.7", "0.33.0"): "qkv 3P 2D, wide 4P 2D+3P, wide 2P 2D+7P, out P 2D+5P, net w 2D, net w 2D+w",
     ("lfm2.5-vl", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
     ("internvl3.5-8b", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
+    ("minimax-m3", "0.33.0"): "qkv 3P 2D, apart 2P 2D+3P, out P 2D+5P, net w 3D, act w 2D+w, "
+    "first M 1D, act M 1D+1M, second 2M 1D+1M",
+    ("kimi-k3", "0.33.0"): "qkv 3K 2D, out K 2D+3K, net w 2D, net w 2D+w",
 }
 """Tensors allocated by a tower's layer and then alive: values per patch on one of two GPUs.
 
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
-T the output of three taps: four patches a token. From the layers' `forward` in models/qwen2_vl.py,
+T the output of three taps: four patches a token, M half the text's, K half of Kimi K3's queries.
+From the layers' `forward` in models/qwen2_vl.py,
 qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
 pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of
 transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps
@@ -507,14 +541,14 @@ WIDTHS = {
     "glm-4.1v-9b": (1536, 4096), "gemma-3-27b": (1152, 4304), "llama-4-scout": (1408, 5632),
     "gemma-4-26b": (1152, 4304), "ministral-3": (1024, 4096), "kimi-k2.5": (1152, 4304), "lfm2.5-vl": (1152, 4304),
     "step-3.7": (1536, 8960),
-    "internvl3.5-8b": (1024, 4096),
+    "internvl3.5-8b": (1024, 4096), "minimax-m3": (1280, 5120), "kimi-k3": (1024, 4096),
 }  # fmt: skip
 
 
 def values(formula: str, name: str) -> int:
     """A sum of products such as 2D+3w."""
     wide, network = WIDTHS[name]
-    sizes = {"D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4}
+    sizes = {"D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4, "M": 3072, "K": 768}
     return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
 
 

@@ -43,6 +43,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "qwen3_next": {"num_nextn_predict_layers": 1},
     **_each("deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k25", _DEEPSEEK),
     "deepseek_v2": {"moe_layer_freq": 1} | _NO_DRAFTS,
+    # transformers' class (models/deepseek_v4/configuration_deepseek_v4.py).
+    "deepseek_v4": {"tie_word_embeddings": False},
     "glm4_moe_lite": {"first_k_dense_replace": 1} | _DEEPSEEK,
     "kimi_linear": {"first_k_dense_replace": 1, "moe_layer_freq": 1},
     "hy_v3": {"first_k_dense_replace": 1},
@@ -57,6 +59,16 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     **_each("cohere2 cohere2_vision", {"use_qk_norm": False}),
     "mimo_v2_flash": {"partial_rotary_factor": 1.0},
     "minimax_m2": {"attention_bias": False, "use_qk_norm": True},
+    # vLLM's own class (0.33.0 transformers_utils/configs/minimax_m3.py); its list of layers has three dense ones.
+    **_each(
+        "minimax_m3_text minimax_m3_vl",
+        {
+            "vocab_size": 200064, "hidden_size": 6144, "intermediate_size": 3072, "dense_intermediate_size": 12288,
+            "num_hidden_layers": 60, "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 128,
+            "max_position_embeddings": 524288, "tie_word_embeddings": False, "num_local_experts": 128,
+            "num_experts_per_tok": 4, "n_shared_experts": 1, "use_routing_bias": True, "first_k_dense_replace": 3,
+        },
+    ),
     # The class of the model's own files.
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,

@@ -377,9 +377,6 @@ def test_offline_the_hub_is_not_asked(hub: StandInHub, monkeypatch: pytest.Monke
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "not in this host's cache of the Hub; HF_HUB_OFFLINE is set" in _refused()
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
-    assert "models on ModelScope are not supported" in _refused()
-    monkeypatch.delenv("VLLM_USE_MODELSCOPE")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "huggingface_hub", None)
         patch.setattr("vllm_runbooks.core.extras.find_spec", lambda _: None)
@@ -388,6 +385,57 @@ def test_offline_the_hub_is_not_asked(hub: StandInHub, monkeypatch: pytest.Monke
     planner.model(NAME, access=HubAccess.NETWORK)
     with pytest.raises(InputError, match="unknown model"):
         planner.model(NAME, access=HubAccess.NONE)
+
+
+@pytest.fixture
+def modelscope(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StandInHub]:
+    """A running stand-in of ModelScope; the Hub is not reachable."""
+    with serve_hub() as running:
+        monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "huggingface"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.setattr(model_cache, "modelscope", lambda _: running.address)
+        monkeypatch.setattr(model_cache, "our_cache", lambda: tmp_path / "ours")
+        yield running
+
+
+@pytest.mark.parametrize("repository", [model, sharded])
+def test_a_model_of_modelscope_equals_its_folder(modelscope: StandInHub, tmp_path: Path, repository: object) -> None:
+    """With VLLM_USE_MODELSCOPE files are listed and read by ModelScope's API, without the Hub's token."""
+    made = modelscope.models[NAME] = repository()  # type: ignore[operator]
+    found = planner.model(NAME, access=HubAccess.NETWORK)
+
+    assert found.config == planner.model(str(in_folder(made, tmp_path / "local"))).config
+    assert found.source == "config.json and safetensors headers from ModelScope, revision 0123456"
+    assert planned_gib(NAME) == planned_gib(str(tmp_path / "local"))
+    assert modelscope.sent <= 3 * (1 << 16)
+    assert {token for *_, token in modelscope.requests} == {None}
+    assert planner.model(NAME, access=HubAccess.CACHE).config == found.config
+
+
+def test_errors_of_modelscope_are_one_line(modelscope: StandInHub) -> None:
+    """An unknown model or revision, and an answer that is no list of files."""
+    unknown = r"does not have it; correct the name or --revision"
+    with pytest.raises(InputError, match=unknown):
+        planner.model(NAME, access=HubAccess.NETWORK)
+    modelscope.models[NAME] = model()
+    with pytest.raises(InputError, match=unknown):
+        planner.model(NAME, {"revision": "v9"}, access=HubAccess.NETWORK)
+    modelscope.models[NAME].files.clear()
+    modelscope.status = 200
+    with pytest.raises(InputError, match=r"sent no list of files for revision main"):
+        planner.model(NAME, access=HubAccess.NETWORK)
+
+
+def test_the_address_of_modelscope() -> None:
+    """MODELSCOPE_DOMAIN replaces the Chinese site; without VLLM_USE_MODELSCOPE there is none."""
+    uses = {"VLLM_USE_MODELSCOPE": "True"}
+    assert model_cache.modelscope({}) is None
+    assert model_cache.modelscope(uses) == "https://www.modelscope.cn"
+    assert model_cache.modelscope(uses | {"MODELSCOPE_DOMAIN": "www.modelscope.ai"}) == "https://www.modelscope.ai"
 
 
 @one_host
@@ -532,10 +580,8 @@ def test_each_complete_model_of_the_catalog_is_planned_from_the_hub(hub: StandIn
     assert unknown == UNKNOWN_CLASSES
 
 
-UNKNOWN_CLASSES = {
-    "BertModel", "DeepseekV4ForCausalLM", "KimiK3ForConditionalGeneration", "MiniMaxM3ForCausalLM",
-    "Step3p7FlashForCausalLM", "XLMRobertaModel",
-}  # fmt: skip
+UNKNOWN_CLASSES = {"DeepseekV4ForCausalLM"}
+"""Those of checkpoints with a `model_type` that vLLM does not have (deepseek_ref)."""
 
 
 @one_host

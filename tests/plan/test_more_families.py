@@ -22,6 +22,7 @@ from vllm_runbooks.plan.weights import Ranks, inventory, load
 
 PARAMETERS = """
 LiquidAI/LFM2-2.6B 2569272320
+MiniMaxAI/MiniMax-M3 427040140160
 ai21labs/Jamba-v0.1 51570323328
 allenai/OLMoE-1B-7B-0924-Instruct 6919161856
 arcee-ai/AFM-4.5B 4619189760
@@ -39,7 +40,8 @@ zai-org/GLM-4.5V 107710933120
 zai-org/GLM-4.7-Flash 31221488576
 zai-org/glm-4-9b-chat-hf 9399951360
 """
-"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files)."""
+"""Published counts: what the Hub counts in the files (PyPI llmfit 1.1.17, hf_models.json, parameters_raw; of models
+that are not in it, public listings of their files)."""
 BUILT = """
 LiquidAI/LFM2.5-VL-1.6B 3193251808 1611699568
 Qwen/Qwen3-VL-30B-A3B-Instruct 62141508064 31088197488

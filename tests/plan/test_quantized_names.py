@@ -21,6 +21,8 @@ ENDINGS = {
     "acme/Qwen3-8B-GPTQ-Int4": ("gptq", 4, 128, "group"),
     "acme/Qwen3-8B-GPTQ-Int8": ("gptq", 8, 128, "group"),
     "acme/Qwen3-8B-NVFP4": ("modelopt", 4, 16, "group"),
+    "acme/Qwen3-8B-INT8": ("compressed-tensors", 8, 0, "channel"),
+    "acme/Qwen3-8B-MXFP4": ("compressed-tensors", 4, 32, "group"),
 }
 
 
@@ -50,6 +52,7 @@ def test_the_layout_decides_the_weights() -> None:
     assert gib("acme/Qwen3-8B-FP8") - ends == pytest.approx(linear / 2, rel=0.01)
     assert gib("acme/Qwen3-8B-AWQ") - ends == pytest.approx(linear * (4 + 20 / 128) / 16, rel=0.02)
     assert gib("acme/Qwen3-8B-NVFP4") - ends == pytest.approx(linear * (4 + 8 / 16) / 16, rel=0.02)
+    assert gib("acme/Qwen3-8B-MXFP4") - ends == pytest.approx(linear * (4 + 8 / 32) / 16, rel=0.02)
 
 
 def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
@@ -57,6 +60,7 @@ def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
     known = planner.model("nvidia/Qwen3.6-27B-NVFP4", access=HubAccess.NONE)
     assert not known.is_assumed
     assert subject_by_name("acme/Qwen3-8B-Q4", load.specs()) is None
+    assert subject_by_name("acme/Qwen3-8B-INT4", load.specs()) is None
     assert subject_by_name("acme/Nothing-8B-AWQ", load.specs()) is None
     with pytest.raises(InputError, match="unknown model"):
         planner.model("acme/Nothing-8B-AWQ", access=HubAccess.NONE)

@@ -89,7 +89,7 @@ def test_gpt_oss(shelf: dict[str, specs.ModelFile]) -> None:
     assert (full.heads, full.kv_heads, full.head_dim, full.bias, full.has_sinks) == (64, 8, 64, True, True)
     assert full.rope == Rope("yarn", 64, 4096, 32.0, 150000.0, 131072)
     assert found.quantization is not None
-    assert (found.quantization.method, found.quantization.experts_alone) == ("mxfp4", True)
+    assert (found.quantization.method, found.quantization.has_mxfp4_experts) == ("mxfp4", True)
 
 
 def test_gemma_4(shelf: dict[str, specs.ModelFile]) -> None:

@@ -774,8 +774,24 @@ def test_tables_of_cosines() -> None:
     [((8, 0), "marlin"), ((9, 0), "triton"), ((10, 0), "trtllm"), ((12, 0), "marlin"), (None, None)],
 )
 def test_the_kernel_of_experts(capability: tuple[int, int] | None, kernel: str | None) -> None:
-    """The kernel of MXFP4 experts follows from the GPU; an unknown GPU has none."""
-    assert mxfp4_kernel(capability) == kernel
+    """The kernel of MXFP4 experts follows from the GPU; an unknown GPU has none. Triton's is for gpt-oss alone."""
+    gpt_oss, other = (shape({"model_type": name}) for name in ("gpt_oss", "kimi_k3"))
+    assert mxfp4_kernel(gpt_oss, capability) == kernel
+    assert mxfp4_kernel(other, capability) == ("marlin" if kernel == "triton" else kernel)
+
+
+@pytest.mark.parametrize(("release", "inner"), [((0, 25, 1), 3072), ((0, 28), 2944)])
+def test_the_padding_of_experts_on_blackwell(
+    shelf: dict[str, specs.ModelFile], release: tuple[int, ...], inner: int
+) -> None:
+    """2880 values are padded to a multiple of 256, since 0.28.0 of 128 (fused_moe/oracle/mxfp4.py)."""
+    loaded = load(stock(shelf["openai/gpt-oss-20b"]), Ranks(), release=release, capability=(10, 0))
+    assert loaded is not None
+    between = load(stock(shelf["openai/gpt-oss-20b"]), Ranks(), release=(0, 27), capability=(10, 0))
+    assert between is not None
+    assert between[0].low <= loaded[0].expected <= between[0].high
+    weights = 3 * 3072 * inner
+    assert loaded[0].components["experts"] == 24 * 32 * (weights * 17 // 32 + 2 * (2 * inner + 3072))
 
 
 def test_an_unknown_gpu_widens_the_range(shelf: dict[str, specs.ModelFile]) -> None:

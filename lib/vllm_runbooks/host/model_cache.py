@@ -61,9 +61,21 @@ def hub_cache(variables: Mapping[str, str] = os.environ) -> Path | None:
         return None
 
 
+def uses_modelscope(variables: Mapping[str, str] = os.environ) -> bool:
+    """Whether vLLM loads models from ModelScope."""
+    return is_set("VLLM_USE_MODELSCOPE", variables)
+
+
+def modelscope(variables: Mapping[str, str] = os.environ) -> str | None:
+    """Address of ModelScope if vLLM loads models from it, else None (modelscope/hub/constants.py)."""
+    return (
+        f"https://{variables.get('MODELSCOPE_DOMAIN') or 'www.modelscope.cn'}" if uses_modelscope(variables) else None
+    )
+
+
 def our_cache() -> Path:
     """Cache of the headers that plans downloaded, in the same layout; raises InputError without a home folder."""
-    return user_folders.cache() / "hub"
+    return user_folders.cache() / ("modelscope" if uses_modelscope() else "hub")
 
 
 def place(name: str, root: Path) -> Path:

@@ -432,7 +432,7 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     )
     middle = max(profiled.peak.expected - text.band.expected, profiled.kept)
     del expected
-    source = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
+    source = f"{profiled.description}; {profiled.source}"
     return Term("encoder", Band(min(low, middle), middle, max(high, middle)), source)
 
 
@@ -724,7 +724,7 @@ class _GpuBudget:
         share, room = (shares[1], left.expected) if middle is not None else (shares[2], left.low)
         mine.add(
             False if middle is not None else None,
-            f"profiling {encoder.items} {encoder.modality} of {encoder.tokens:,} tokens "
+            f"profiling {encoder.description} "
             f"{'runs' if middle is not None else 'may run'} out of memory before the KV cache is sized, at any "
             f"gpu_memory_utilization: its {step.what} needs {tried(step.size) / 2**20:.2f} MiB, in total "
             f"{_gib(int(step.live * (1 + share)))} with {share:.0%} fragmentation, and {_gib(room)} is left next to "

@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.settings import LaunchSettings
-from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
+from vllm_runbooks.plan.shape import Attention, Compressed, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import mxfp4_kernel
 
@@ -142,7 +142,7 @@ def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None)
     if method is None:
         return _BLACKWELL if capability is not None and capability[0] >= 10 else _KEPT
     if method == "mxfp4":
-        kernel = mxfp4_kernel(capability)
+        kernel = mxfp4_kernel(shape, capability)
         if kernel == "marlin":
             return _FREED if settings.key < _MARLIN_DIRECT_UNTIL[method] else _KEPT
         return _UNSURE if kernel is None else _ELSEWHERE
@@ -369,7 +369,8 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
 
 
 def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
-    if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
+    is_left_out = any(isinstance(layer.mixer, Compressed) for layer in shape.kinds)
+    if is_left_out or not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
         return "unknown activation memory: " + (", ".join(shape.missing) or "the configuration names no layers")
     if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:
         return "unknown activation memory: it grows with max_num_batched_tokens and max_num_seqs"

@@ -15,7 +15,7 @@ from math import ceil, floor, isqrt, sqrt
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import taps
+from vllm_runbooks.plan.encoders import is_whole, taps
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
@@ -73,6 +73,13 @@ class EncoderProfile:
         """Bytes still allocated during the text model's profiling."""
         return self.inputs + self.outputs
 
+    @property
+    def description(self) -> str:
+        """Number and tokens of the items: "2 images of 1,196 tokens each"."""
+        noun = {"audio": "audio clip"}.get(self.modality, self.modality.replace("_", " "))
+        number, each = ("s", " each") if self.items > 1 else ("", "")
+        return f"{self.items} {noun}{number} of {self.tokens:,} tokens{each}"
+
     def refused(self, room: int) -> ProfiledStep | None:
         """Largest allocation that does not fit into `room` bytes; None if all fit.
 
@@ -118,6 +125,8 @@ class _Sizes(NamedTuple):
     tiles: int = 0
     """Tiles of the largest image, the whole image among them."""
     has_video: bool = False
+    keys: int = 0
+    """Width of queries, keys and values, if not the tower's."""
 
 
 class _Ask(NamedTuple):
@@ -194,6 +203,9 @@ _PROCESSORS: Mapping[str, _Processor] = {
         12_544, 9_633_792, 12_544, 47_040_000,
         "GLM-4.1V's published preprocessor_config.json, and the video size in vLLM's source",
     ),
+    "minimax_m3": _Processor(
+        3136, 451_584, 3136, 602_112, "MiniMax-M3's processor in vLLM (transformers_utils/processors/minimax_m3.py)"
+    ),
 }  # fmt: skip
 """By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
 Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own files may differ."""
@@ -256,11 +268,16 @@ _LLAMA4_TILES = 16
 _KIMI_SIDE, _KIMI_PATCHES, _KIMI_LONGEST = 3000, 16_384, 512
 """Side of the dummy image in pixels (models/kimi_k25.py, `MaxImageTokenMeta`), and Kimi-K2.5's limits for the patches
 of an image and of a side (preprocessor_config.json). A part of a video has fewer tokens than an image."""
+_K3_TOKENS, _K3_PATCHES, _K3_SIDES = 16_817, 67_268, (7041, 1861)
+"""Kimi K3's dummy image of the most tokens: `get_max_image_size` of 0.33.0 models/kimi_k3/common/mm_preprocess.py for
+the limits of its published preprocessor_config.json, 65,536 patches and 512 on a side."""
 _KIMI_PACKED: Key = (0, 32)
 """First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
 _STEP_CROP, _STEP_CROPS = 504, 36
 """Side in pixels and number of the parts of the largest image, next to the whole image
 (transformers_utils/processors/step3_vl.py, 0.33.0: an image of 3024 x 3024)."""
+_MINIMAX_FRAMES = 500
+"""Most frames of a dummy video (0.33.0 models/minimax_m3/common/mm_preprocess.py:60)."""
 _LFM2_TOKENS = 256
 """Tokens of the largest image that is not divided (transformers' Lfm2VlImageProcessor, `max_image_tokens`)."""
 _ROTATION = (EraValue((1, True)), EraValue((2, True), (0, 11)), EraValue((2, False), (0, 12)))
@@ -519,6 +536,27 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
 
 
+def _kimi_k3(_sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        height, width = _K3_SIDES
+        yield "image", _Item(_K3_TOKENS, _K3_PATCHES, _K3_TOKENS, 1, width, height)
+
+
+def _minimax_m3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    unit = sizes.patch * sizes.merge
+    if ask.images:
+        side = max(unit, isqrt(ask.longest or processor.longest) // unit * unit)
+        patches = _grid(sizes, side, side)
+        yield "image", _Item(patches // sizes.merge**2, patches, patches // sizes.merge**2, 1, side, side)
+    if ask.videos:
+        height, width = _most_square(ask.longest or processor.video_longest, unit)
+        patches = _grid(sizes, height, width)
+        tokens = patches // sizes.merge**2
+        count = max(1, min(ask.length // tokens * sizes.temporal, _MINIMAX_FRAMES))
+        steps = ceil(count / sizes.temporal)
+        yield "video", _Item(steps * tokens, steps * patches, steps * tokens, count, width, height)
+
+
 def _lfm2(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         side = isqrt(_LFM2_TOKENS) * sizes.patch * sizes.merge
@@ -675,7 +713,7 @@ def _pixtral_tensors(run: _TowerRun) -> Held:
 
 def _kimi_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    part = sizes.size / run.shards
+    part = (sizes.keys or sizes.size) / run.shards
     yield "query, key and value", 3 * part, 2 * sizes.size
     if run.ask.key < _KIMI_PACKED:
         wide = 2 * part * _FLOAT / run.ask.width
@@ -683,6 +721,20 @@ def _kimi_tensors(run: _TowerRun) -> Held:
         yield "rotated in float32", wide, 2 * sizes.size + 3 * part + wide
     yield "attention's output", part, 2 * sizes.size + 3 * part
     yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+
+
+def _minimax_m3_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part, wide, middle = sizes.size / run.shards, sizes.wide / run.shards, sizes.out / run.shards
+    yield "query, key and value", 3 * part, 2 * sizes.size
+    yield "query and key apart", 2 * part, 2 * sizes.size + 3 * part
+    yield "attention's output", part, 2 * sizes.size + 5 * part
+    yield "first projection of the network", wide, 3 * sizes.size
+    yield "its activation", wide, 2 * sizes.size + wide
+    # Every patch is projected to the text's width before four of them are merged.
+    yield "first projection to the text's width", middle, sizes.size
+    yield "its activation", middle, sizes.size + middle
+    yield "second projection to the text's width", sizes.out, sizes.size + middle
 
 
 def _perception_tensors(run: _TowerRun) -> Held:
@@ -742,7 +794,13 @@ _FAMILIES: Mapping[str, _Family] = {
     # Older releases build a mask of all patches by all patches.
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    "moonvit_v2": _Family(
+        _kimi_k3, _kimi_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
+    ),
     "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
+    "minimax_m3": _Family(
+        _minimax_m3, _minimax_m3_tensors, True, "models/minimax_m3/common/mm_preprocess.py", since=(0, 32)
+    ),
     "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
     "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
 }
@@ -805,6 +863,7 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         _number(fields, "position_embedding_size") or 10_240,
         has_audio,
         *_tiles(config),
+        keys=_number(fields, "qkv_hidden_size") or 0,
     )
 
 
@@ -1000,6 +1059,8 @@ def profile(
         since = ".".join(map(str, family.since))
         return Unprofiled(f"how releases before {since} profile the encoder {tower.family}", is_known=False)
     ask = _ask(settings, family.videos)
+    if is_whole(tower, ask.tensor):
+        ask = ask._replace(data=True)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
     return _profile(sizes, ask, _processor(sizes.family, config))

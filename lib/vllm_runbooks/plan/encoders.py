@@ -26,6 +26,8 @@ class EncoderTower(Authored):
     heads: str = ""
     """Field with the number of heads if its class divides them among the ranks; others pad or
     replicate them."""
+    whole_unless: str = ""
+    """Field with the number of heads if each rank has the whole tower where the ranks cannot divide them."""
     bases: tuple[str, ...] = ()
     """Rows whose sizes and tensors it inherits; its own sizes replace theirs."""
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -80,6 +82,8 @@ class _TowerSizes:
         value = self.config.get(name)
         if isinstance(value, (list, tuple)) and key.startswith("#"):
             value = len(value)
+        elif isinstance(value, Mapping) and place:
+            value = value.get(place)
         elif isinstance(value, (list, tuple)) and place:
             value = value[int(place)] if int(place) < len(value) else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
@@ -89,6 +93,12 @@ def tower_of(encoder: Encoder) -> EncoderTower:
     """The row of an encoder's family."""
     towers = load_table("encoder_towers", EncoderTower)
     return towers[encoder.family] if encoder.family in towers else EncoderTower()
+
+
+def is_whole(encoder: Encoder, ranks: int) -> bool:
+    """Whether each rank has the whole tower because the ranks cannot divide its heads."""
+    heads = encoder.sizes.get(tower_of(encoder).whole_unless)
+    return isinstance(heads, int) and heads % ranks > 0
 
 
 def _bases(family: str, kind: str) -> Iterator[EncoderTower | None]:

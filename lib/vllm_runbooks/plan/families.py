@@ -36,6 +36,7 @@ class Mixture:
     """Field for the layers without experts."""
     experts_name: str = "mlp.experts"
     expert_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    latent_names: tuple[str, str] = ("mixer.fc1_latent_proj", "mixer.fc2_latent_proj")
     router_name: str = "mlp.gate"
     shared_name: str = "mlp.shared_experts"
 
@@ -82,7 +83,7 @@ class Family:
     encoder: str | None = None
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
     mtp: str = ""
-    """Modules around the layers for speculative decoding: see `weights`."""
+    """Modules around the layers for speculative decoding: see `weights`; "absent": the published files have none."""
     is_encoder: bool = False
     """Encoder-only (BERT): no KV cache, and learned embeddings of positions and token types."""
     mixer_name: str = "self_attn"

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub: configuration files and safetensors headers, never the weights.
+"""Models on the Hugging Face Hub or ModelScope: configuration files and safetensors headers, never the weights.
 
 `huggingface_hub` applies HF_ENDPOINT, HF_TOKEN and proxies, and sends no token to another host on a redirect. The
 files are stored in this tool's cache in the layout of the Hub's cache, with the headers alone as weight files: a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import struct
@@ -19,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from vllm_runbooks.core import extras
 from vllm_runbooks.core.errors import InputError
@@ -40,7 +42,10 @@ _MAX_HEADER = 25_000_000
 """Bytes of a header, as `huggingface_hub` limits them (constants.py, SAFETENSORS_MAX_HEADER_LENGTH)."""
 _MAX_SHARDS = 2000
 _PARALLEL = 8
-_MODELSCOPE = "VLLM_USE_MODELSCOPE"
+_MAX_LISTING = 8_000_000
+"""Bytes of ModelScope's list of a repository's files."""
+_MASTER = "master"
+"""ModelScope's default revision."""
 
 
 class HubAccess(StrEnum):
@@ -94,7 +99,8 @@ def find(
     if access is HubAccess.CACHE or (kept and not kept[0].is_ours and _has_headers(kept[0].folder)):
         return _files(kept[0]) if kept else None
     try:
-        return _files(_fetched(name, revision or model_cache.MAIN, environment), "the Hub")
+        where = "ModelScope" if model_cache.uses_modelscope(environment) else "the Hub"
+        return _files(_fetched(name, revision or model_cache.MAIN, environment), where)
     except _UnreachableError:
         if kept:
             return _files(kept[0])
@@ -117,11 +123,6 @@ def _files(model: CachedModel, where: str = "this host's cache of the Hub") -> H
 
 
 def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> CachedModel:
-    if model_cache.is_set(_MODELSCOPE, environment):
-        raise _UnreachableError(
-            f"{name}: unknown model; {_MODELSCOPE} is set, and models on ModelScope are not supported; "
-            "download the model and pass its folder"
-        )
     offline = next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), None)
     if offline is not None:
         raise _UnreachableError(f"{name}: unknown model, and not in this host's cache of the Hub; {offline} is set")
@@ -130,10 +131,13 @@ def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> Cached
             extras.require(PART)
         except InputError as error:
             raise _UnreachableError(f"{name}: unknown model; {error}") from None
-    return _in_time(lambda until: _download(name, revision, until), name)
+    from huggingface_hub import constants
+
+    endpoint = model_cache.modelscope(environment) or constants.ENDPOINT
+    return _in_time(lambda until: _download(name, revision, endpoint, until), name, _host(endpoint))
 
 
-def _in_time(work: Callable[[float], CachedModel], name: str) -> CachedModel:
+def _in_time(work: Callable[[float], CachedModel], name: str, hub: str) -> CachedModel:
     """The result of work with the client, whose errors become one line; limited in time."""
     results: list[CachedModel] = []
     errors: list[Exception] = []
@@ -151,13 +155,12 @@ def _in_time(work: Callable[[float], CachedModel], name: str) -> CachedModel:
     thread.join(_DEADLINE_S)
     if results:
         return results[0]
-    raise _explained(errors[0] if errors else _Slow(), name) from None
+    raise _explained(errors[0] if errors else _Slow(), name, hub) from None
 
 
-def _explained(error: Exception, name: str) -> InputError:
-    from huggingface_hub import constants, errors
+def _explained(error: Exception, name: str, hub: str) -> InputError:
+    from huggingface_hub import errors
 
-    hub = _host(constants.ENDPOINT)
     if isinstance(error, InputError):
         return error
     if isinstance(error, _Slow):
@@ -172,6 +175,8 @@ def _explained(error: Exception, name: str) -> InputError:
     if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, FileNotFoundError):
         return InputError(f"{name}: a file that {hub} lists is missing; try again")
     status = getattr(getattr(error, "response", None), "status_code", None)
+    if status == 404:
+        return InputError(f"{name}: unknown model: {hub} does not have it; correct the name or --revision")
     if isinstance(status, int):
         kind = _UnreachableError if status >= 500 or status == 429 else InputError
         how = "; check HF_TOKEN" if status in (401, 403) else ""
@@ -187,17 +192,46 @@ def _host(endpoint: str) -> str:
     return re.sub(r"^[a-z]+://(?:[^/@]*@)?", "", endpoint).partition("/")[0]
 
 
-def _download(name: str, revision: str, until: float) -> CachedModel:
+class _Repository(NamedTuple):
+    commit: str
+    sizes: Mapping[str, int | None]
+    address: Callable[[str], str]
+    """Address of a file."""
+
+
+def _on_hub(name: str, revision: str) -> _Repository:
     import huggingface_hub as client
+
+    info = client.HfApi().model_info(name, revision=revision, files_metadata=True, timeout=_READ_S)
+    sizes = {file.rfilename: file.size for file in info.siblings or ()}
+    return _Repository(str(info.sha or ""), sizes, lambda file: client.hf_hub_url(name, file, revision=info.sha))
+
+
+def _on_modelscope(name: str, revision: str, endpoint: str, until: float) -> _Repository:
+    """Files by ModelScope's API (modelscope/hub/api.py `get_model_files`, file_download.py `get_file_download_url`)."""
+    address = f"{endpoint}/api/v1/models/{name}/repo"
+    query = urlencode({"Revision": _MASTER if revision == model_cache.MAIN else revision, "Recursive": "true"})
+    try:
+        listed = json.loads(_read(f"{address}/files?{query}", _MAX_LISTING, until))
+        files = [file for file in listed["Data"]["Files"] if file["Type"] == "blob"]
+        # The last change of a file is the repository's commit.
+        commit = str(max(files, key=lambda file: int(file["CommittedDate"]))["Revision"])
+        sizes = {str(file["Path"]): int(file["Size"]) for file in files}
+    except (LookupError, TypeError, ValueError, RecursionError):
+        raise InputError(f"{name}: {_host(endpoint)} sent no list of files for revision {revision}") from None
+    return _Repository(commit, sizes, lambda file: f"{address}?{urlencode({'Revision': commit, 'FilePath': file})}")
+
+
+def _download(name: str, revision: str, endpoint: str, until: float) -> CachedModel:
     from huggingface_hub import constants, utils
 
     utils.disable_progress_bars()
     utils.logging.set_verbosity_error()
-    info = client.HfApi().model_info(name, revision=revision, files_metadata=True, timeout=_READ_S)
-    sizes: dict[str, int | None] = {file.rfilename: file.size for file in info.siblings or ()}
-    if not model_cache.is_commit(info.sha):
-        raise InputError(f"{name}: {_host(constants.ENDPOINT)} sent no commit for revision {revision}")
-    commit = str(info.sha)
+    is_hub = endpoint == constants.ENDPOINT
+    repository = _on_hub(name, revision) if is_hub else _on_modelscope(name, revision, endpoint, until)
+    commit, sizes, address = repository
+    if not model_cache.is_commit(commit):
+        raise InputError(f"{name}: {_host(endpoint)} sent no commit for revision {revision}")
     if "config.json" not in sizes:
         raise InputError(f"{name}: the repository has no config.json; pass the model that it was converted from")
     root = model_cache.our_cache()
@@ -207,7 +241,7 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
             limit = checkpoints.MAX_INDEX if file == checkpoints.INDEX else model_cache.MAX_CONFIG
             content = b""
             if (sizes[file] or 0) <= limit:
-                content = _read(client.hf_hub_url(name, file, revision=commit), limit + 1, until)
+                content = _read(address(file), limit + 1, until)
             if (size := max(sizes[file] or 0, len(content))) > limit:
                 raise InputError(f"{name}: {file} has {size} bytes, more than the {limit} allowed for such a file")
             if sizes[file] not in (None, len(content)):
@@ -218,7 +252,8 @@ def _download(name: str, revision: str, until: float) -> CachedModel:
             store(folder / file, content)
     missing = [file for file in _weight_files(name, folder, sizes) if not (folder / file).is_file()]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        for file, header in pool.map(lambda file: (file, _header(name, file, commit, sizes[file], until)), missing):
+        headers = pool.map(lambda file: _header(name, file, address(file), sizes[file], until), missing)
+        for file, header in zip(missing, headers, strict=True):
             store(folder / file, header)
     reference = model_cache.place(name, root) / "refs" / revision
     if revision != commit:
@@ -240,11 +275,8 @@ def _weight_files(name: str, folder: Path, sizes: Mapping[str, int | None]) -> l
     return files
 
 
-def _header(name: str, file: str, commit: str, size: int | None, until: float) -> bytes:
+def _header(name: str, file: str, url: str, size: int | None, until: float) -> bytes:
     """The start of a weights file, up to the end of its header."""
-    import huggingface_hub as client
-
-    url = client.hf_hub_url(name, file, revision=commit)
     start = _read(url, _FIRST, until)
     length = struct.unpack("<Q", start[:8])[0] if len(start) >= 8 else 0
     if length > _MAX_HEADER:
@@ -275,9 +307,10 @@ def _read(url: str, length: int, until: float) -> bytes:
 
 
 def _parts(url: str, length: int) -> Iterator[bytes]:
-    from huggingface_hub import utils
+    from huggingface_hub import constants, utils
 
-    headers = {**utils.build_hf_headers(), "Range": f"bytes=0-{length - 1}", "Accept-Encoding": "identity"}
+    token = None if url.startswith(constants.ENDPOINT) else False  # the Hub's token is for the Hub alone
+    headers = {**utils.build_hf_headers(token=token), "Range": f"bytes=0-{length - 1}", "Accept-Encoding": "identity"}
     session: Any = utils.get_session()
     # Before 1.0 the client uses requests, then httpx.
     if callable(getattr(session, "stream", None)):

@@ -70,6 +70,10 @@ _PACKED_LATENT = 656
 """Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
 _INDEX_SCALE = 128
 """Values of an indexer's key that share a scale of four bytes."""
+_SELECTED_BLOCK = 128
+"""Tokens per block of attention that selects blocks (0.33.0 models/minimax_m3/common/sparse_attention.py:163)."""
+_INDEX_BYTES = 2
+"""Bytes per value of the keys that select blocks, whatever the cache dtype (common/indexer.py:118)."""
 _ANY = -1
 _LOCAL = ("sliding", "chunked")
 _OF_NO_MATTER = frozenset(
@@ -268,6 +272,8 @@ class _LayerReader:
 
     def _block(self) -> int:
         options, by = self.asked, self.by
+        if any(isinstance(mixer, Attention) and mixer.index_heads for mixer in self.mixers):
+            return _SELECTED_BLOCK
         if not self.latents:
             return options.block_tokens or 16
         if self.is_sparse:
@@ -331,10 +337,15 @@ class _LayerReader:
     def _checkpoints(self, kind: str) -> bool:
         if kind not in self.by.checkpointing or not any(mixer.kind == kind for mixer in self.recurrent):
             return False
-        if kind != "gdn":
+        if kind == "mamba2":
             return True
+        if kind == "kda" and not all(m.is_full_rank and m.has_bound for m in self.recurrent if m.kind == "kda"):
+            return False
         if self.asked.capability is None:
             raise _UnknownLayerError("the GPU's compute capability, which decides the linear attention kernel")
+        if kind == "kda":
+            # FlashKDA (0.32.0, 0.33.0 models/kimi_k3/nvidia/kda.py `is_flashkda_supported`).
+            return self.asked.capability[0] in (9, 10, 12)
         if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
             raise _UnknownLayerError("the CUDA release, which decides the linear attention kernel on this GPU")
         return self.asked.capability[0] == 9
@@ -437,6 +448,8 @@ class _LayerReader:
             return (
                 replace(form, kind=Kind.SLIDING, window=window, block_tokens=min(block, 16) if smallest else block),
             )
+        if mixer.index_heads:
+            return form, KvLayer(Kind.LATENT, block, heads=1, key_size=mixer.index_dim, value_bytes=_INDEX_BYTES)
         return (form,)
 
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:

@@ -235,8 +235,9 @@ def _is_left_out(shape: Shape, word: str) -> bool:
 
 
 def _form(shape: Shape) -> Format | None:
-    quantization = shape.quantization
-    return quantization.formats[0][1] if quantization is not None and quantization.formats else None
+    formats = shape.quantization.formats if shape.quantization is not None else ()
+    others = (form for names, form in formats if "Experts" not in names)
+    return next(others, formats[0][1] if formats else None)
 
 
 # ---- placement on GPUs

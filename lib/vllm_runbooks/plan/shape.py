@@ -32,6 +32,8 @@ class Rope:
     base: float = 0.0
     """Tables of two bases are two tables."""
     longest: int = 0
+    width: int = 0
+    """Bytes per value whatever the dtype; 0: the dtype's."""
     is_multimodal: bool = False
     """Also rotated by image position (mrope)."""
 
@@ -58,6 +60,9 @@ class Attention:
     input_dim: int = 0
     """Size of its input; 0 for the hidden size."""
     has_sinks: bool = False
+    index_heads: int = 0
+    """Heads of the queries that select the blocks of tokens to attend to (MiniMax M3); 0: it attends to all."""
+    index_dim: int = 0
     shares_cache_of: int | None = None
     """Layer whose keys and values are reused: this layer has no cache and no key and value
     projections."""
@@ -77,6 +82,7 @@ class Latent:
     rope_dim: int
     nope_dim: int
     value_dim: int
+    is_gated: bool = False
     index_heads: int = 0
     """Heads of the indexer of sparse attention; 0: the layer has none."""
     index_dim: int = 0
@@ -86,6 +92,19 @@ class Latent:
     def cached_dim(self) -> int:
         """Values cached for a token."""
         return self.latent_dim + self.rope_dim
+
+
+@dataclass(frozen=True)
+class Compressed(Latent):
+    """DeepSeek V4's attention: to a window of latents, and to older ones of which several are compressed into one."""
+
+    ratio: int = 1
+    """Tokens that are compressed into one; 1: the layer attends to its window alone."""
+    overlap: int = 1
+    """Compressed tokens that a token is a part of."""
+    groups: int = 0
+    """Groups of heads with an output projection of their own."""
+    output_rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,10 @@ class Recurrent:
     value_dim: int = 0
     bias: bool = False
     conv_bias: bool = False
+    is_full_rank: bool = False
+    """The output gate of "kda" is one projection (Kimi K3), otherwise two of low rank."""
+    has_bound: bool = False
+    """The decay of "kda" has a lower bound, which the kernel that keeps a state during prefill needs."""
     has_norm: bool = True
     """Norms: "mamba1" of the time step and its selection inputs, "mamba2" of the output."""
     state_dtype: str | None = None
@@ -140,8 +163,11 @@ class Experts:
     correction: bool = False
     """A bias that only the choice of experts sees."""
     router_bias: bool = False
+    latent_norm: bool = False
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
+    hashed: int = 0
+    """Size of a table that chooses the experts by token, in place of the bias of the choice (DeepSeek V4)."""
     scales: int = 0
     """Scalars next to the router: Gemma 4's scale of inputs and of each expert."""
 
@@ -160,6 +186,8 @@ class Layer:
     scalars: int = 0
     streams: int = 0
     """Parallel hidden states (gemma 3n's AltUp)."""
+    connections: int = 0
+    """Parallel hidden states that attention and network each mix (DeepSeek V4's hyper-connections)."""
     detour: int = 0
     """Rank of a low-rank path parallel to attention (Gemma 3n's LAuReL)."""
     repeats: bool = False
@@ -206,8 +234,8 @@ class Quantization:
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
     """"fp8" if the checkpoint requests a quantized cache."""
-    experts_alone: bool = False
-    """Nothing but experts is quantized (MXFP4)."""
+    has_mxfp4_experts: bool = False
+    """The experts are in MXFP4, whose kernels pad them."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +281,8 @@ class Shape:
     """The kinds of layers that occur, in order of their first layer."""
     pattern: tuple[int, ...] = ()
     """The kind of each layer, as an index into `kinds`."""
+    last_norms: int = 1
+    """Vectors of the hidden size after the last layer: its norm, and what mixes blocks of residuals (Kimi K3)."""
     mtp: tuple[Layer, ...] = ()
     """Layers for speculative decoding in the checkpoint; vLLM loads them only on request."""
     per_layer_input: PerLayerInput | None = None
@@ -443,7 +473,8 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
         shared_gate=mixture.shared_gate,
         correction=read.flag(mixture.correction),
         router_bias=mixture.router_bias,
-        latent=read.optional("moe_latent_size") or 0,
+        latent_norm=bool(read.get("latent_moe_use_norm")),
+        latent=read.optional("moe_latent_size", "routed_expert_hidden_size") or 0,
     )
 
 
@@ -672,7 +703,7 @@ def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    attention = replace(_latent(read, _ropes(read)), rope=None)
+    attention = replace(_latent(read, _ropes(read)), rope=None, is_gated=bool(read.get("mla_use_output_gate")))
     network = _feed_forward(read)
     linear = _part(read.config, "linear_attn_config")
     listed = read.config.get("layer_types")
@@ -683,9 +714,6 @@ def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         if not isinstance(places, (list, tuple)):
             read.fail("linear_attn_config.kda_layers")
         recurrent = [index + 1 in places for index in range(layers)]
-    for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
-        if part.get(name):
-            read.missing[f"sizes with {name}"] = None
     heads, size = linear.get("num_heads"), linear.get("head_dim")
     heads = heads if isinstance(heads, int) else read.number("linear_num_heads")
     size = size if isinstance(size, int) else read.number("linear_head_dim")
@@ -699,8 +727,15 @@ def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         key_dim=size,
         value_heads=heads,
         value_dim=size,
+        is_full_rank=bool(linear.get("use_full_rank_gate")),
+        has_bound=linear.get("gate_lower_bound") is not None,
     )
-    return (Layer(mixer if is_linear else attention, network(index)) for index, is_linear in enumerate(recurrent))
+    # With blocks of residuals, attention and network each have a norm and a projection to one value.
+    norms = 6 if read.optional("attn_res_block_size") else 2
+    return (
+        Layer(mixer if is_linear else attention, network(index), norms=norms)
+        for index, is_linear in enumerate(recurrent)
+    )
 
 
 def _llama4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
@@ -853,6 +888,65 @@ def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
 
 
+DEEPSEEK_V4_CACHE = "the KV cache and activation of compressed attention (models/deepseek_v4/attention.py)"
+"""What is not calculated of DeepSeek V4; its weights are."""
+
+
+def _deepseek_v4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    # Sizes of 0.33.0 models/deepseek_v4/attention.py and compressor.py; layers without compression are not scaled
+    # (common/rope.py).
+    read.missing[DEEPSEEK_V4_CACHE] = None
+    size, rope_dim, longest = read.number("head_dim"), read.number("qk_rope_head_dim"), _longest(read) or 0
+    scaling = _part(read.config, "rope_scaling", "rope_parameters")
+    factor, trained = scaling.get("factor"), scaling.get("original_max_position_embeddings")
+    plain = Rope("deepseek_yarn", rope_dim, longest, base=read.number("rope_theta"), longest=longest, width=4)
+    if not isinstance(factor, (int, float)) or not _is_size(trained):
+        read.fail("rope_scaling")
+    scaled = replace(plain, positions=trained, factor=float(factor), base=read.number("compress_rope_theta"))
+    attention = Compressed(
+        heads=read.number("num_attention_heads"),
+        query_rank=read.number("q_lora_rank"),
+        latent_dim=size - rope_dim,
+        rope_dim=rope_dim,
+        nope_dim=size - rope_dim,
+        value_dim=size,
+        groups=read.number("o_groups") or read.fail("o_groups"),
+        output_rank=read.number("o_lora_rank"),
+        rope=plain,
+    )
+    heads, index_size = read.number("index_n_heads"), read.number("index_head_dim")
+    kinds = {
+        0: attention,
+        4: replace(attention, ratio=4, overlap=2, index_heads=heads, index_dim=index_size, rope=scaled),
+        128: replace(attention, ratio=128, rope=scaled),
+    }
+    ratios = read.config.get("compress_ratios")
+    if not _is_list(ratios) or len(ratios) < layers or not set(ratios) <= set(kinds) or read.family.mixture is None:
+        read.fail("compress_ratios")
+    experts = _experts(read, read.family.mixture)
+    table = read.number("vocab_size") * experts.per_token
+    hashed = replace(experts, correction=False, hashed=table)
+    first, streams = read.number("num_hash_layers"), read.number("hc_mult")
+    return (
+        Layer(kinds[ratio], hashed if index < first else experts, connections=streams)
+        for index, ratio in enumerate(ratios[:layers])
+    )
+
+
+def _minimax_m3(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    sparse_sizes = _part(read.config, "sparse_attention_config")
+    listed, heads, size = (
+        sparse_sizes.get(name) for name in ("sparse_attention_freq", "sparse_num_index_heads", "sparse_index_dim")
+    )
+    # vLLM's class accepts no other sizes (0.33.0 layers/linear.py:1406).
+    if not _is_list(listed) or len(listed) < layers or heads != attention.kv_heads or size != attention.head_dim:
+        read.fail("sparse_attention_config")
+    sparse = replace(attention, index_heads=heads, index_dim=size)
+    return (Layer(sparse if listed[index] else attention, network(index)) for index in range(layers))
+
+
 def _short_conv(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     recurrent = Recurrent(
         kind="short_conv",
@@ -995,6 +1089,8 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "mamba": _mamba,
     "zamba2": _zamba2,
     "step3p5": _step3p5,
+    "deepseek_v4": _deepseek_v4,
+    "minimax_m3": _minimax_m3,
     "short_conv": _short_conv,
     "blocks": _blocks,
     "kimi_linear": _kimi_linear,
@@ -1092,9 +1188,11 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
         static = config.get("activation_scheme") == "static"
         form = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, vector_scales=static)
         forms = ((("Linear",), form),)
+    elif method == "deepseek_v4_fp8":
+        return _deepseek_v4_formats(config)
     elif method == "mxfp4":
         forms = ((("Experts",), Format(bits=4, group=32, scale_bytes=1, is_float=True)),)
-        return Quantization("mxfp4", forms, ignored, experts_alone=True)
+        return Quantization("mxfp4", forms, ignored, has_mxfp4_experts=True)
     elif method == "bitsandbytes":
         small = bool(config.get("load_in_4bit") or config.get("_load_in_4bit"))
         forms = (
@@ -1109,6 +1207,20 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
         missing[f"quantization_config: {method or 'no method'}"] = None
         return None
     return Quantization(method, forms, ignored, cache)
+
+
+def _deepseek_v4_formats(config: Mapping[str, Any]) -> Quantization:
+    """Formats of DeepSeek V4 (0.33.0 models/deepseek_v4/quant_config.py): experts in MXFP4, NVFP4 or as all others."""
+    is_small = config.get("expert_dtype", "fp4") == "fp4"
+    is_nvfp4 = str(config.get("moe_quant_algo") or "").upper() == "NVFP4"
+    block = _block(config.get("weight_block_size"))
+    general = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, scale_bytes=1)
+    experts = Format(bits=4, group=16 if is_nvfp4 else 32, scale_bytes=1, is_float=True)
+    forms = ((("Linear",), general if is_small else replace(general, scale_bytes=4)),)
+    small: tuple[tuple[tuple[str, ...], Format], ...] = ((("Experts",), experts),) if is_small else ()
+    return Quantization(
+        "fp8", small + forms, _strings(config.get("ignored_layers")), has_mxfp4_experts=is_small and not is_nvfp4
+    )
 
 
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -1158,6 +1270,8 @@ def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, 
 def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Layers for speculative decoding after the others, of the last layer's kind."""
     defaults = read.family.defaults
+    if read.family.mtp == "absent":
+        return ()
     count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
     count = defaults.get("num_nextn_predict_layers", 0) if count is None and not read.is_partial else count
     if not layers or not isinstance(count, int) or not 0 < count <= MAX_LAYERS:
@@ -1170,6 +1284,9 @@ def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         ]
         return tuple(layer for layer in kinds_found if layer is not None) * count
     last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
+    if isinstance(last.mixer, Compressed):
+        plain = replace(last.mixer, ratio=1, overlap=1, index_heads=0, index_dim=0)
+        return (replace(last, mixer=plain),) * count
     if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
         # If layers share the selection of one indexer, the layer after them has its own.
         indexed = next((x.mixer for x in layers if isinstance(x.mixer, Latent) and x.mixer.index_heads), last.mixer)
@@ -1242,6 +1359,12 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"
     )
+    if model_type == "kimi_k3" and quantization_config.get("format") == "mxfp4-pack-quantized":
+        # vLLM quantizes nothing but the experts (0.33.0 models/config.py:492).
+        quantization_config = {**quantization_config, "quant_method": "mxfp4"}
+    if model_type == "deepseek_v4" and quantization_config.get("quant_method") == "fp8":
+        told = {"expert_dtype": text.get("expert_dtype", "fp4"), "quant_method": "deepseek_v4_fp8"}
+        quantization_config = {**quantization_config, **told}
     quantization = _quantization(quantization_config, read.missing)
     kinds: dict[Layer, int] = {}
     pattern: list[int] = []
@@ -1277,10 +1400,11 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         ties_embeddings=read.get("tie_word_embeddings") if tied is None else bool(tied),
         head_bias=read.flag(family.head_bias),
         pools=named.pools or family.is_encoder,
-        token_types=read.optional("type_vocab_size") or 0 if family.is_encoder and kinds else 0,
+        token_types=_count(read.get("type_vocab_size")) if family.is_encoder and kinds else 0,
         labels=_labels(config) if family.is_encoder and (architecture or "").endswith(_CLASSIFIER) else 0,
         kinds=tuple(kinds),
         pattern=tuple(pattern),
+        last_norms=3 if text.get("attn_res_block_size") else 1,
         mtp=mtp,
         per_layer_input=inputs,
         index_topk=text.get("index_topk") if isinstance(text.get("index_topk"), int) else None,

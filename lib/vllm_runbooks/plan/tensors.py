@@ -10,7 +10,7 @@ from typing import Any
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.plan.families import Family, Mixture
-from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
+from vllm_runbooks.plan.shape import Attention, Compressed, Dense, Experts, Latent, Layer, Recurrent, Shape
 
 CORRECTION = "e_score_correction_bias"
 """Name of the bias that only the choice of experts sees."""
@@ -135,6 +135,12 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor
         "attention", f"{prefix}.v_proj", mixer.kv_heads * mixer.value_dim, source, "kv",
         in_checkpoint=not mixer.value_is_key, **shared,
     )  # fmt: skip
+    if mixer.index_heads:
+        rows = mixer.index_heads * mixer.index_dim
+        shared = {"heads": mixer.index_heads, "fused": "qkv"}
+        yield linear("attention", f"{prefix}.index_q_proj", rows, source, "kv", **shared)
+        yield linear("attention", f"{prefix}.index_k_proj", mixer.index_dim, source, fused="qkv")
+        yield norm(f"{prefix}.index_norms", mixer.index_dim, count=2)
     yield linear("attention", f"{prefix}.o_proj", hidden, heads * mixer.value_dim, "row", bias=mixer.output_bias)
     if mixer.query_key_norm == "head":
         yield norm(f"{prefix}.q_norm", size)
@@ -160,6 +166,8 @@ def _mixer_tensors(kind: str, mixer: Latent | Recurrent, hidden: int, name: str)
         has_rank = mixer.query_rank is not None
         sizes |= {"has_rank": has_rank, "has_query": not has_rank, "has_index": mixer.index_heads > 0}
         sizes["query"] = mixer.query_rank or hidden
+    if isinstance(mixer, Compressed):
+        sizes["has_ratio"] = mixer.ratio > 1
     component = "attention" if isinstance(mixer, Latent) else "recurrent"
     for tensor in tensors_of(layout.tensors, sizes.__getitem__, component):
         # vLLM's derived tensors have their own name next to the module's.
@@ -185,8 +193,11 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
     yield linear("experts", f"{mixture.experts_name}.0.{down}", inner, network.size, "experts/row",
                   count=network.count, bias=network.bias, fused="w2")  # fmt: skip
     if network.latent:
-        yield linear("experts", "mixer.fc1_latent_proj", network.latent, hidden)
-        yield linear("experts", "mixer.fc2_latent_proj", hidden, network.latent)
+        inward, outward = mixture.latent_names
+        yield linear("shared", inward, network.latent, hidden)
+        yield linear("shared", outward, hidden, network.latent)
+    if network.latent_norm:
+        yield norm("routed_expert_norm", network.latent)
     if network.shared_size:
         yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", mixture.shared_name)
         if network.shared_gate:
@@ -195,6 +206,8 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
                  width=mixture.router_width)  # fmt: skip
     if network.correction:
         yield ModelTensor("router", f"{mixture.router_name}.{CORRECTION}", network.count, width=4)
+    if network.hashed:
+        yield ModelTensor("router", f"{mixture.router_name}.tid2eid", network.hashed, width=4)
     if network.scales:
         yield ModelTensor("router", f"{mixture.router_name}.scales", network.scales)
 
@@ -222,7 +235,8 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
     elif isinstance(layer.mixer, Attention):
         yield from _attention(layer.mixer, hidden, family.mixer_name)
     elif isinstance(layer.mixer, Latent):
-        yield from _mixer_tensors("latent", layer.mixer, hidden, "")
+        kind = "compressed" if isinstance(layer.mixer, Compressed) else "latent"
+        yield from _mixer_tensors(kind, layer.mixer, hidden, "")
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
             yield from _mixer_tensors(mixer.kind, mixer, hidden, family.state_name)
@@ -240,6 +254,11 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
         yield ModelTensor("mlp", "altup.prediction_coefs", streams**2, streams)
         yield ModelTensor("mlp", "altup.modality_router", streams, hidden)
         yield norm("altup.norms", hidden, count=2)
+    if layer.connections:
+        streams = layer.connections
+        mixes = (2 + streams) * streams
+        yield ModelTensor("mlp", "hc_fn", mixes, streams * hidden, count=2, width=4)
+        yield ModelTensor("mlp", "hc_base_and_scale", mixes + 3, count=2, width=4)
     if layer.detour:
         yield linear("mlp", "laurel.linear_left", layer.detour, hidden, "column")
         yield linear("mlp", "laurel.linear_right", hidden, layer.detour, "row")
@@ -249,6 +268,12 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
     if inputs:
         yield linear("mlp", "per_layer_input_gate", inputs, hidden)
         yield linear("mlp", "per_layer_projection", hidden, inputs)
+
+
+def stream_head(streams: int, hidden: int, component: str) -> Iterator[ModelTensor]:
+    """What mixes parallel hidden states into one after the last layer (DeepSeek V4)."""
+    yield ModelTensor(component, "hc_head_fn", streams, streams * hidden, width=4)
+    yield ModelTensor(component, "hc_head_base_and_scale", streams + 1, width=4)
 
 
 def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
@@ -266,6 +291,10 @@ def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
     elif kind == "qwen":
         yield ModelTensor("mtp", "fc", hidden, 2 * hidden)
         yield ModelTensor("mtp", "norms", hidden, count=3)
+    elif kind == "deepseek_v4":
+        yield linear("mtp", "e_and_h_proj", hidden, hidden, count=2 * passes)
+        yield ModelTensor("mtp", "norms", hidden, count=3 * passes)
+        yield from stream_head(shape.mtp[0].connections, hidden, "mtp")
     elif kind == "mimo":
         yield ModelTensor("mtp", "input_proj", hidden, 2 * hidden, count=passes)
         yield ModelTensor("mtp", "norms", hidden, count=3 * passes)

@@ -15,10 +15,10 @@ from fnmatch import translate
 from functools import lru_cache
 
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import encoder_tensors, taps, tower_of
+from vllm_runbooks.plan.encoders import encoder_tensors, is_whole, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
-from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
-from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
+from vllm_runbooks.plan.shape import DEEPSEEK_V4_CACHE, Compressed, Format, Latent, Layer, Quantization, Rope, Shape
+from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm, stream_head
 
 _MIB = 2**20
 VOCABULARY_PADDING = 64
@@ -92,7 +92,7 @@ class TensorInventory:
         )
 
 
-_HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
+_HARMLESS = {DEEPSEEK_V4_CACHE, "max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
 """Fields without which the weights are still known."""
 
 
@@ -174,7 +174,9 @@ class _Forms:
         if not tensor.is_linear or not self.groups or self.ignored.has(name):
             return None
         for names, is_general, is_experts, form in self.groups:
-            if (is_experts and tensor.component == "experts") or (not is_experts and (is_general or names.has(name))):
+            if (is_experts and tensor.split.startswith("experts")) or (
+                not is_experts and (is_general or names.has(name))
+            ):
                 return form
         return None
 
@@ -205,7 +207,8 @@ def inventory(shape: Shape) -> TensorInventory:
         encoders.extend(tower or ())
     last = None
     if family is None or not family.is_encoder:
-        last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
+        bias = family.norm_bias if family is not None else False
+        last = norm("model.norm", hidden, bias=bias, count=shape.last_norms)
     if family is None or not shape.kinds:
         return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
     forms = _Forms(shape.quantization)
@@ -213,11 +216,13 @@ def inventory(shape: Shape) -> TensorInventory:
     size = inputs.size if inputs else 0
     by_kind = [tuple(layer_tensors(layer, hidden, family, inputs=size)) for layer in shape.kinds]
     head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    streams = shape.kinds[0].connections
+    mixing = tuple((tensor, None) for tensor in stream_head(streams, hidden, "head")) if streams else ()
     return TensorInventory(
         shape,
         _variants(shape, by_kind, forms),
         tuple((tensor, forms.of(tensor, tensor.name)) for tensor in _embedding(shape, family)),
-        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
+        (() if shape.ties_embeddings else ((head, forms.named(head.name)),)) + mixing,
         last,
         tuple((tensor, None) for tensor in encoders),
         tuple((t, forms.of(t, f"layers.{shape.layers}.{t.name}")) for t in mtp_tensors(shape, family)),
@@ -361,7 +366,7 @@ def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
         rows = stretched
     else:
         rows = rope.longest
-    return rows * (_MULTIMODAL_ROWS if rope.is_multimodal else 1) * rope.dim * width
+    return rows * (_MULTIMODAL_ROWS if rope.is_multimodal else 1) * rope.dim * (rope.width or width)
 
 
 @dataclass(frozen=True)
@@ -385,23 +390,28 @@ _TRITON = (
 _KERNELS: Mapping[str, tuple[EraValue, ...]] = {
     "marlin": _MARLIN,
     "triton": _TRITON,
-    "trtllm": (EraValue(_Kernel(256, 256)),),
+    "trtllm": (EraValue(_Kernel(256, 256)), EraValue(_Kernel(256, 128), (0, 28))),
     "none": (EraValue(_Kernel()),),
 }
 """Padding by MXFP4 expert kernel.
 
-quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). The
-padding of Triton's layout for Hopper is not in vLLM's source: inputs to 128 bytes and rows of
-scales to 256 follow from measured launches (gpt-oss 20B and 120B on H100, one and two GPUs: 13.47,
+quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399, TRTLLM's
+0.25.1 :647, 0.28.0 :656). The padding of Triton's layout for Hopper is not in the source: inputs to 128 bytes and
+rows of scales to 256 follow from measured launches (gpt-oss 20B and 120B on H100, one and two GPUs: 13.47,
 64.38, 32.98, from 0.19 on 7.01 GiB).
 """
 
 
-def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
-    """Default kernel for a GPU's compute capability; None if unknown."""
+_UNREAD: tuple[Key, Key] = ((0, 26), (0, 28))
+"""Releases between two that were read, whose TRTLLM kernel may pad as either."""
+
+
+def mxfp4_kernel(shape: Shape, capability: tuple[int, int] | None) -> str | None:
+    """Default kernel of a model's experts for a GPU's compute capability; None if unknown."""
     if capability is None:
         return None
-    if capability[0] == 9:
+    if capability[0] == 9 and shape.text_type == "gpt_oss":
+        # Triton's has no activation but gpt-oss's (0.33.0 fused_moe/experts/gpt_oss_triton_kernels_moe.py:1100).
         return "triton"
     if capability[0] == 10:
         return "trtllm"
@@ -702,6 +712,9 @@ measured launches."""
 _UNSEEN = 400
 """Divisor of the total: small buffers can add up to this part, such as workspaces of kernels and
 scales of caches (measured launches print up to this much more)."""
+_COMPRESSED = 600 * _MIB
+"""Range of DeepSeek V4's weights: logs on the web print 74.02, 74.08 and 74.35 GiB with TP 2 and 38.09 with TP 4, where
+the sum is 73.77 and 37.75."""
 _USUAL_TOKENS = 8192
 """Tokens per step for the size of buffers if the batch is not given."""
 
@@ -732,8 +745,8 @@ def load(
     if stock.missing or (quantization is not None and stored is None and quantization not in _RUNTIME):
         return None
     width = VALUE_BYTES.get(dtype or "", 2)
-    name = mxfp4_kernel(capability)
-    is_mxfp4 = stored is not None and stored.experts_alone
+    name = mxfp4_kernel(shape, capability)
+    is_mxfp4 = stored is not None and stored.has_mxfp4_experts
     how = _How(
         width,
         kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
@@ -748,18 +761,25 @@ def load(
             replace(how, kernel=in_release(_KERNELS[kernel_name], release)) for kernel_name in ("none", "trtllm")
         )
         reasons.append("the expert kernel, which decides the padding, depends on the GPU")
+    if is_mxfp4 and name == "trtllm" and release is not None and _UNREAD[0] <= release < _UNREAD[1]:
+        others = (replace(how, kernel=in_release(_KERNELS[name], _UNREAD[1])),)
+        reasons.append("the padding of this release's expert kernel is not known")
     has_encoder = not encoder_off or any(
         release is not None and release < tower_of(encoder).off_since for encoder in shape.encoders or ()
     )
     fixed: dict[str, int] = {}
     if has_encoder:
-        fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if ranks.encoder_data else ranks, how))
+        whole = ranks.encoder_data or any(is_whole(encoder, ranks.tensor) for encoder in shape.encoders or ())
+        fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if whole else ranks, how))
     buffers = _buffers(shape, _USUAL_TOKENS if tokens is None else tokens, width, has_encoder=has_encoder)
     if buffers:
         fixed["buffers"] = buffers
     spread = buffers if tokens is None else 0
     if spread:
         reasons.append("buffers grow with the tokens per step, which are unknown")
+    if any(isinstance(kind.mixer, Compressed) for kind in shape.kinds):
+        spread += _COMPRESSED
+        reasons.append("four launches of DeepSeek V4 Flash printed 0.25 to 0.58 GiB more than the sum")
     if shape.max_positions is None:
         reasons.append("cosine and sine tables are left out: the longest context is unknown")
     plan = _LoadPlan(
