@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,3 +119,15 @@ def test_runs_of_equal_lines_that_are_too_short_are_read_in_linear_time() -> Non
     begin = time.process_time()
     assert "".join(skimmed.skim([text])) == text
     assert time.process_time() - begin < 1
+
+
+def test_a_block_of_equal_lines_needs_little_memory() -> None:
+    """Not an entry for each of its lines."""
+    skimmed = routine.RoutineLines((), (), lambda _: ())
+    text = "a\n" * (routine._BLOCK // 2)
+    tracemalloc.start()
+    try:
+        assert len("".join(skimmed.skim([text]))) < len(text) / 50
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(text)
+    finally:
+        tracemalloc.stop()
