@@ -58,8 +58,11 @@ def chatter(count: int) -> str:
         elif kind < 0.16:
             lines.append(f"{engine} WARNING {at} [scheduler.py:{n % 900}] a step took {n} ms")
         elif kind < 0.5:
+            request = f"request cmpl-{n:032x}-0"
             sampling = f"params: SamplingParams(n=1, temperature=0.7, max_tokens={n})"
-            lines.append(f"{server} {at} [logger.py:41] Added request cmpl-{n:032x}-0: {said!r}, {sampling}.")
+            received = f"Received {request}: prompt: {said!r}, {sampling}, prompt_token_ids: None, lora_request: None."
+            added = f"[async_llm.py:345] Added {request}."
+            lines.append(f"{server} {at} {f'[logger.py:41] {received}' if kind < 0.33 else added}")
         else:
             lines.append(f"{engine} DEBUG {at} [core.py:{n % 900}] EngineCore loop active: {said[:40]}.")
     return "\n".join(lines) + "\n"

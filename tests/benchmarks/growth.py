@@ -41,7 +41,7 @@ def _written(folder: Path, name: str, text: str) -> str:
 def _server_log(folder: Path, size: int) -> float:
     """A running server: statistics and access lines."""
     lines = (line for line in costs.chatter(60_000).splitlines(keepends=True) if " INFO" in line)
-    block = "".join(line for line in lines if "SamplingParams" not in line)
+    block = "".join(line for line in lines if " request " not in line)
     with (folder / "a.log").open("w", encoding="utf-8") as file:
         file.write(costs.START)
         for _ in range(size * costs.MIB // len(block) + 1):

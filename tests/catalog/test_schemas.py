@@ -13,16 +13,14 @@ from rows import in_one_test
 from vllm_runbooks import render
 from vllm_runbooks.authoring import json_schemas
 from vllm_runbooks.catalog import folders
-from vllm_runbooks.core import evidence as evidence_records
+from vllm_runbooks.core import files
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.reading import sources
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = folders.catalog_dir()
 KEPT = sorted(path.name for path in (ROOT / "schema").glob("*.json"))
-CASES = sorted(
-    path.parent.name for path in (ROOT / "cases").glob("*/*.log") if not (path.parent / evidence_records.JOB).is_file()
-)
+CASES = sorted(path.parent.name for path in (ROOT / "cases").glob("*/*.log") if not (path.parent / files.JOB).is_file())
 FINDING = [
     "symptom", "class", "title", "severity", "level", "evidence", "captures", "conditions", "explanation", "do_first",
     "confirm", "refute", "look_in",

@@ -772,3 +772,19 @@ def test_a_command_imports_only_the_packages_it_needs(command: tuple[str, ...], 
 
     loaded = {name.split(".")[1] for name in done.stderr.split() if name.startswith("vllm_runbooks.")}
     assert loaded & set(above) == set()
+
+
+@pytest.mark.parametrize("completed", [False, True])
+def test_version_and_completion_load_a_few_modules_only(*, completed: bool) -> None:
+    """So that a key press in a shell costs little."""
+    code = "import sys; from vllm_runbooks import cli; cli.run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    words = {"_VLLM_RUNBOOKS_COMPLETE": "bash_complete", "COMP_WORDS": "vllm-runbooks\nli", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True,
+        env=os.environ | (words if completed else {}),
+    )  # fmt: skip
+
+    assert ("lint" in done.stdout) == completed
+    loaded = [name for name in done.stderr.split() if name.startswith("vllm_runbooks.")]
+    assert len(loaded) <= 12
+    assert "vllm_runbooks.core.records" not in loaded

@@ -9,6 +9,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -1129,3 +1130,16 @@ def test_a_short_name_in_json_hides_nothing(text: str) -> None:
     given = json.dumps({"source": [text.strip("\n") + "\n", "other\n"]}, ensure_ascii=False)
 
     assert Redactor().text(given) == given
+
+
+def test_a_name_is_searched_from_its_first_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from each of the 32 characters before its keyword, which may be other words."""
+    begun: list[int] = []
+    monkeypatch.setattr(secret_places, "_NAMED", SimpleNamespace(match=lambda _, start: begun.append(start)))
+    list(secret_places._named("many other words, MY_API_KEY=abc, key=def"))
+
+    assert begun == [18, 19, 20, 21, 22, 23, 24, 25, 34]
+
+
+def test_a_name_that_ends_in_authorization_is_found() -> None:
+    assert Redactor().text("proxy_authorization=abcdefgh1234567xyz") == "proxy_authorization=[secret-1]"

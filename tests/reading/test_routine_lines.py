@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from test_startup_log import mutated
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.core.records import ServerRun
+from vllm_runbooks.core.records import ServerRun, Throughput
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.reading import startup_log
 from vllm_runbooks.reading.startup_log import routine
@@ -28,6 +32,8 @@ PROMPTS = (
     "key\\rvalue",
 )
 CARRIERS = ("", "", "", "2026-11-20T10:00:00.123456Z ", "vllm-1  | ", "2026-11-20 10:00:00 ")
+NOT_ROUTINE = ("ERROR", "pid=9", "hf-", "503")
+"""Parts of the lines of `routine_line` that are read one by one."""
 SERVER = "(APIServer pid=77) "
 PROCESSES = (SERVER, SERVER, "", "\x1b[1;36m(APIServer pid=77)\x1b[0;0m ", "(ApiServer_1 pid=8) ")
 OTHER = (
@@ -45,11 +51,13 @@ OTHER = (
 )
 
 
-def routine_line(chance: random.Random) -> str:
+def routine_line(
+    chance: random.Random, *, carriers: Sequence[str] = CARRIERS, processes: Sequence[str] = PROCESSES
+) -> str:
     """One line as a busy server prints it, with a carrier's prefix now and then."""
     number = chance.randrange(60)
     logger = f"INFO 11-20 10:{number:02d}:00 [loggers.py:{chance.choice((259, 127))}] "
-    prefix = chance.choice(CARRIERS) + chance.choice(PROCESSES)
+    prefix = chance.choice(carriers) + chance.choice(processes)
     kind = chance.random()
     if kind < 0.3:
         rate = chance.choice(("0.0", f"{chance.random() * 900:.1f}"))
@@ -63,18 +71,20 @@ def routine_line(chance: random.Random) -> str:
         return f'{prefix}INFO:     10.0.0.1:{number} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
     if kind < 0.6:
         return f'{prefix}INFO:     10.0.0.1:{number} - "GET /health HTTP/1.1" {chance.choice((200, 200, 503))} OK'
+    if kind < 0.7:
+        return f"{prefix}{logger}Added request {chance.choice(('chatcmpl', 'cmpl', 'hf'))}-{number:032x}-0."
     prompt = chance.choice(PROMPTS)
     return f"{prefix}{logger}Received request cmpl-{number}: prompt: {prompt!r}, params: SamplingParams(n=1)"
 
 
-def busy(log: str, seed: int) -> str:
-    """A log with runs of routine lines, and lines that interrupt them, at random places."""
+def busy(log: str, seed: int, *, length: int = 200) -> str:
+    """A log with runs of this many routine lines, and lines that interrupt them, at random places."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     lines = log.splitlines()
     for _ in range(chance.randrange(1, 6)):
         at = chance.randrange(len(lines) + 1)
         some = [routine_line(chance) for _ in range(chance.choice((1, 3, 40)))]
-        run = [chance.choice(OTHER) if chance.random() < 0.02 else chance.choice(some) for _ in range(200)]
+        run = [chance.choice(OTHER) if chance.random() < 0.02 else chance.choice(some) for _ in range(length)]
         lines[at:at] = run
     end = chance.choice(("\n", "\n", "\r\n"))
     return end.join(lines) + chance.choice(("", end))
@@ -98,6 +108,86 @@ def test_a_log_with_routine_lines_is_read_as_line_by_line(path: Path, monkeypatc
     assert in_bulk == read(text, 4000)
 
 
+SEEDS = 5000
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(8), *(pytest.param(range(first, first + 104), marks=pytest.mark.full) for first in range(8, SEEDS, 104))],
+    ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}",
+)
+def test_a_damaged_log_with_routine_lines_is_read_as_line_by_line(
+    seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is cut, spliced, overwritten or glued together, and however the text arrives."""
+    texts = [path.read_text("utf-8")[:20_000] for path in LOGS]
+    skim = routine.RoutineLines.skim
+    for seed in seeds:
+        chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        text = mutated(chance, busy(chance.choice(texts), seed, length=60), busy(chance.choice(texts), seed, length=60))
+        piece = chance.choice((700, 4000, 1 << 18))
+        monkeypatch.setattr(routine, "_BLOCK", chance.choice((500, 9000, 1 << 20)))
+        monkeypatch.setattr(routine.RoutineLines, "skim", skim)
+        in_bulk = read(text, piece)
+        monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
+        assert in_bulk == read(text, piece), seed
+
+
+def test_a_generated_log_of_a_server_is_read_as_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of the usual size, with a failure at its end."""
+    text = generated(9000)
+    in_bulk = read(text, 1 << 18)
+    monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
+    assert in_bulk == read(text, 1 << 18)
+
+
+def generated(count: int) -> str:
+    """A launch, up to this number of routine lines of one server, and a failure that shows a request's password."""
+    chance = random.Random(7)  # noqa: S311 - repeatable, not secret
+    lines = [routine_line(chance, carriers=("",), processes=(SERVER,)) for _ in range(count)]
+    lines = [line for line in lines if not any(word in line for word in NOT_ROUTINE)]
+    lines[len(lines) // 2] = f"{SERVER}INFO 11-20 10:00:00 [loggers.py:127] Received request a-1: password: gorilla77xy"
+    failure = f"{SERVER}ERROR 11-20 11:00:00 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. gorilla77xy"
+    start = (folders.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
+    return "\n".join([start.rstrip("\n"), *lines, failure, ""])
+
+
+def of_other_usage(line: int, match: re.Match[str], groups: tuple[int, ...]) -> Throughput:
+    return replace(SAMPLE(line, match, groups), kv_cache_usage_percent=101.0)
+
+
+def with_wrong_number(run: routine._Run, next_line: int) -> routine.Skipped:
+    return SKIPPED(run, next_line + 1)
+
+
+def without_text(run: routine._Run, next_line: int) -> routine.Skipped:
+    run.texts = []
+    return SKIPPED(run, next_line)
+
+
+SAMPLE, SKIPPED = routine._sample, routine._Run.skipped
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "broken"),
+    [
+        (routine, "_sample", of_other_usage),
+        (routine._Run, "skipped", with_wrong_number),
+        (routine._Run, "skipped", without_text),
+        (routine._Run, "flush", lambda _: ()),
+    ],
+    ids=["figures", "line numbers", "secrets", "last lines"],
+)
+def test_the_comparison_notices_a_wrong_digest(
+    part: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the figures of statistics, the number of skipped lines, the secrets in requests, and the last lines."""
+    text = generated(600)
+    right = read(text, 1 << 18)
+    monkeypatch.setattr(part, name, broken)
+    assert read(text, 1 << 18) != right
+
+
 @pytest.mark.parametrize("line", ["", "a", "still waiting", "Traceback (most recent call last):", "KeyError: 'x'"])
 def test_equal_lines_are_read_as_line_by_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of an exception's message and between other lines; of those without a meaning few are read."""
@@ -118,3 +208,15 @@ def test_runs_of_equal_lines_that_are_too_short_are_read_in_linear_time() -> Non
     begin = time.process_time()
     assert "".join(skimmed.skim([text])) == text
     assert time.process_time() - begin < 1
+
+
+def test_a_block_of_equal_lines_needs_little_memory() -> None:
+    """Not an entry for each of its lines."""
+    skimmed = routine.RoutineLines((), (), lambda _: ())
+    text = "a\n" * (routine._BLOCK // 2)
+    tracemalloc.start()
+    try:
+        assert len("".join(skimmed.skim([text]))) < len(text) / 50
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(text)
+    finally:
+        tracemalloc.stop()

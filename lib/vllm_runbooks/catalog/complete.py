@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
 from vllm_runbooks.catalog import folders
-from vllm_runbooks.core import evidence as evidence_records
+from vllm_runbooks.core import files
 
 VARIABLE = "_VLLM_RUNBOOKS_COMPLETE"
 """Variable by which click requests completions."""
@@ -76,9 +76,9 @@ def cases(kind: str = "*") -> list[str]:
 
 
 logs = partial(cases, "*.log")
-snapshots = partial(cases, evidence_records.SNAPSHOT)
-servers = partial(cases, evidence_records.OBSERVATION)
-nodes = partial(cases, evidence_records.NODES)
+snapshots = partial(cases, files.SNAPSHOT)
+servers = partial(cases, files.OBSERVATION)
+nodes = partial(cases, files.NODES)
 
 
 def runbooks() -> list[str]:

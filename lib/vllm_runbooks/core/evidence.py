@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
+from vllm_runbooks.core.files import JOB, NODES, OBSERVATION, SNAPSHOT
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Outcome, Truth
 
 if TYPE_CHECKING:
     from vllm_runbooks.core.printed import Period
 
-SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
-"""Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
 PIECE = 1 << 18
 """Characters or bytes of a text that are handed on at a time."""
 

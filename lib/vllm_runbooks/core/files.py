@@ -11,6 +11,9 @@ from pathlib import Path
 
 from vllm_runbooks.core.errors import RunbooksError
 
+SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
+"""Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
+
 
 class NotStoredError(RunbooksError):
     """A file could not be written; its previous content is intact."""

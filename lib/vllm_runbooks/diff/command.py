@@ -11,7 +11,7 @@ import click
 
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.evidence import OBSERVATION
+from vllm_runbooks.core.files import OBSERVATION
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.records import HistoryEntry

@@ -14,8 +14,9 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import ModelSupport, Toolchain
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import InputError, check_texts
-from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
+from vllm_runbooks.core.evidence import Case, CaseKind, Document, Evidence
 from vllm_runbooks.core.expected import verdict_on_findings
+from vllm_runbooks.core.files import JOB
 from vllm_runbooks.core.records import Answer, IssueSeverity, RunbookVerdict, Severity, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.display import RenderedView
-from vllm_runbooks.core.evidence import JOB
+from vllm_runbooks.core.files import JOB
 from vllm_runbooks.core.records import Answer, IssueSeverity, Severity
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.runbook_steps import StepText

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
-from vllm_runbooks.core.evidence import SNAPSHOT, Evidence
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.files import SNAPSHOT
 from vllm_runbooks.reading.sources import beginning, cases_folder, load_files
 
 if TYPE_CHECKING:

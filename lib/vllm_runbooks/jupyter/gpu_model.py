@@ -9,7 +9,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.display import RenderedView, one_line
 from vllm_runbooks.core.errors import InputError, RunbooksError
-from vllm_runbooks.core.evidence import SNAPSHOT
+from vllm_runbooks.core.files import SNAPSHOT
 from vllm_runbooks.core.views.elements import cut
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host import loading as host_loading

@@ -8,7 +8,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.cluster import named
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.errors import RunbooksError
-from vllm_runbooks.core.evidence import NODES
+from vllm_runbooks.core.files import NODES
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes import render as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, check_texts
-from vllm_runbooks.core.evidence import JOB, Case, Evidence
+from vllm_runbooks.core.evidence import Case, Evidence
 from vllm_runbooks.core.extensions import CASE_READER, extension
+from vllm_runbooks.core.files import JOB
 from vllm_runbooks.reading import evidence as _evidence
 
 MAX_SCRIPT, beginning = _evidence.MAX_SCRIPT, _evidence.beginning

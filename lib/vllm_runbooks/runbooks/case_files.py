@@ -16,7 +16,8 @@ from vllm_runbooks.catalog.authored.remedy_texts import FACTS
 from vllm_runbooks.catalog.authored.tables import words
 from vllm_runbooks.catalog.authored.yaml_files import parsed
 from vllm_runbooks.core.errors import CatalogError, InputError
-from vllm_runbooks.core.evidence import NODES, OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
+from vllm_runbooks.core.evidence import Case, CaseFile, CaseKind, Claims, Expectation
+from vllm_runbooks.core.files import NODES, OBSERVATION, SNAPSHOT
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.plan.figures import PLAN_FIGURES

@@ -22,8 +22,8 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import InputError, RunbooksError
-from vllm_runbooks.core.evidence import OBSERVATION, Case, Document, Evidence, Expectation
-from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.evidence import Case, Document, Evidence, Expectation
+from vllm_runbooks.core.files import OBSERVATION, NotStoredError, store
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, RunbookVerdict
 from vllm_runbooks.core.redaction.redact import Redactor, redact_name, redact_record, redact_text

@@ -331,10 +331,13 @@ _TRIGGERS = (
 """Lower-case words of which every text with a secret has one."""
 _TRIGGER_WORDS = WordSet(_TRIGGERS)
 _KEYWORD = re.compile(
-    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook", re.ASCII
+    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth(?!orization)|masterauth|webhook",
+    re.ASCII,
 )
 _BEFORE = 32
 """Characters before such a word within which its name begins."""
+_NAME_RUN = re.compile(r"[a-z0-9_-]{1,32}\Z", re.ASCII)
+"""Part of a lower-cased name before its keyword."""
 _NAME_END = re.compile(f"(?P<name>[a-z0-9_-]{{0,60}}?{_NAME_PART}){_AFTER_NAME}", re.ASCII)
 """From such a word to the end of its name, in lower-cased text."""
 _TOKEN = re.compile(r"token(?!(?:s|_ids)(?![a-z0-9_-]))", re.ASCII)
@@ -847,7 +850,8 @@ def _named(text: str) -> Iterator[Secret]:
             continue
         if _BEFORE_WORD.match(lowered, ends.end("name")) and not _DASH.search(text, max(first - 60, 0), last):
             continue
-        for start in range(first, last + 1):
+        name = _NAME_RUN.search(lowered, first, last)
+        for start in range(name.start() if name else max(first, last), last + 1):
             if named := _NAMED.match(text, start):
                 values = list(_values(named))
                 yield from values

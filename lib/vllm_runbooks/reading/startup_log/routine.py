@@ -73,7 +73,7 @@ class RoutineLines:
             group += 1 + len(named)
         self._repeated = group
         # Match short runs too: otherwise every line of a run that is too short would be compared with all others.
-        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{7,}}"
+        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{7,}}+"
         self._finditer = re.compile(
             f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n|{repeated}", re.ASCII | re.MULTILINE
         ).finditer
@@ -88,6 +88,7 @@ class RoutineLines:
 
     def _skimmed(self, text: str, start: int, run: _Run) -> Iterator[str]:
         position, number = 0, run.number
+        headers = [word for word in self._headers if word in text]
         for match in self._finditer(text, start):
             begin, end = match.span()
             group = match.lastindex or 0
@@ -95,7 +96,7 @@ class RoutineLines:
                 line = match[group]
                 count = (end - begin) // len(line)
                 is_long = count >= _REPEATED and not self._meanings(line)
-                if is_long and not self._may_hold_header(line, 0, len(line)):
+                if is_long and not any(word in line for word in headers):
                     run.number = number
                     yield from run.interrupted(text[position:begin] + line * _FIRST_REPEATED)
                     run.number += count - _FIRST_REPEATED - _KEPT
@@ -104,7 +105,8 @@ class RoutineLines:
                     position, number = end, run.number
                 continue
             is_open, figures = self._kinds[group]
-            if is_open and self._may_hold_header(text, match.start(group), end):
+            # A list: quicker than a generator here.
+            if is_open and any([text.find(word, match.start(group), end) >= 0 for word in headers]):
                 continue
             if begin != position:
                 run.number = number
@@ -129,9 +131,6 @@ class RoutineLines:
             yield from run.interrupted(text[position:])
         else:
             yield run.skipped(number)
-
-    def _may_hold_header(self, text: str, start: int, end: int) -> bool:
-        return any([text.find(word, start, end) >= 0 for word in self._headers])
 
 
 class _Run:
