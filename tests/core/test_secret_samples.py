@@ -1,0 +1,70 @@
+"""Of many kinds of secrets none is left in any artefact, and harmless text is unchanged."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vllm_runbooks.core.redaction.redact import Redactor
+
+SAMPLES = yaml.safe_load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
+
+
+def texts(sample: str) -> dict[str, str]:
+    """The sample alone, between lines, and in a notebook's parameter."""
+    return {
+        "a line": sample,
+        "a log": f"INFO 11-01 10:00:00 [api_server.py:1] started\n{sample}\nINFO 11-01 10:00:01 [x.py:2] ready\n",
+        "a parameter": "pasted_log = " + json.dumps(f"first line\n{sample}\nlast line", ensure_ascii=False),
+        "escaped": "pasted_log = " + json.dumps(f"first line\n{sample}\nlast line"),
+    }
+
+
+def test_no_planted_secret_leaks() -> None:
+    """Neither whole nor in part, in a line, a log, and a parameter with escaped line ends."""
+    choose = random.Random(1).choices  # noqa: S311 - repeatable
+    pieces = ((string.ascii_letters, 6), (string.digits, 4), (string.ascii_letters, 8))
+    leaks = []
+    for sample in SAMPLES["secrets"]:
+        secret = "".join("".join(choose(letters, k=length)) for letters, length in pieces)
+        redacted = {place: Redactor().text(text) for place, text in texts(sample.format(secret)).items()}
+        leaks += [(place, sample) for place, text in redacted.items() if secret[:8] in text or secret[-6:] in text]
+    assert leaks == []
+
+
+def test_harmless_text_is_unchanged() -> None:
+    """What is unset, a reference, a path, a model, a version or a sentence about a secret."""
+    changed = [
+        (place, redacted)
+        for sample in SAMPLES["harmless"]
+        for place, text in texts(sample).items()
+        if (redacted := Redactor().text(text)) != text
+    ]
+    assert changed == []
+
+
+def test_there_are_enough_samples() -> None:
+    """At least 150 secrets and 200 harmless texts, none twice."""
+    for kind, least in (("secrets", 150), ("harmless", 200)):
+        assert len(set(SAMPLES[kind])) == len(SAMPLES[kind]) >= least
+
+
+@pytest.mark.parametrize(
+    "value", ["EMPTY", "Qwen3-8B", "token-abc123", "llama3.1", "sk-none", "vllm-0.19.0", "Passw0rd"]
+)
+def test_a_common_word_is_replaced_only_where_it_is_a_secret(value: str) -> None:
+    """A short word or a model's name once followed `--api-key`: in other text it stays."""
+    other = f"\nloading {value} for {value}/weights\n"
+    redacted = Redactor().text(f"vllm serve m --api-key {value}{other}")
+    assert redacted.endswith(other)
+    assert (f"--api-key {value}" in redacted) == (value == "EMPTY")
+
+
+def test_a_random_value_is_replaced_everywhere() -> None:
+    """Unlike a word: it is the same secret in every line."""
+    assert "Zk9Qw4x8Rt2Lm6" not in Redactor().text("--api-key Zk9Qw4x8Rt2Lm6\nkeys are Zk9Qw4x8Rt2Lm6 and others")
