@@ -8,11 +8,11 @@ import string
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from vllm_runbooks.core.redaction.redact import Redactor
 
-SAMPLES = yaml.safe_load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
+SAMPLES = YAML(typ="safe").load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
 
 
 def texts(sample: str) -> dict[str, str]:

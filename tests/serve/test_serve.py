@@ -734,6 +734,18 @@ def test_a_log_is_not_parsed_once_the_server_is_ready(tmp_path: Path) -> None:
     assert told[-1].last_line <= len(lines) // 2
 
 
+def test_a_log_is_kept_as_it_is_and_shown_without_control_characters(tmp_path: Path) -> None:
+    """A server can't set the terminal's title or reorder its text; colors stay."""
+    shown = list[bytes]()
+    raw = b"\x1b[32mready\x1b[0m\x1b]0;mine\x07 \xe2\x80\xaegnp.exe \x9b2J\r\n"
+    log = Log(tmp_path / "log", RedactedOutput(shown.append, known=""), list[Any]().append)
+    log.take(raw)
+    log.close()
+
+    assert (tmp_path / "log").read_bytes() == raw
+    assert shown == [b"\x1b[32mready\x1b[0m\\x1b]0;mine\\x07 \\u202egnp.exe \\x9b2J\r\n"]
+
+
 @pytest.mark.parametrize(
     ("seen", "outcome"),
     [
