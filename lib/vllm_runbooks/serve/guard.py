@@ -292,7 +292,7 @@ class _Supervisor:
     def _store(self, name: str, text: str, folder: Path | None = None) -> None:
         """Store a record; a full disk must not end a running server."""
         try:
-            store((folder or self.folder) / name, text)
+            store((folder or self.folder) / name, text, is_private=True)
         except NotStoredError as error:
             if not self._is_unsaved:
                 self.say(f"{error}; the server keeps running")
