@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 from pathlib import Path
 
+import click
 import pytest
 from ruamel.yaml import YAML
 
+from vllm_runbooks import cli
 from vllm_runbooks.core.redaction.redact import Redactor
 
 SAMPLES = YAML(typ="safe").load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
@@ -68,3 +71,17 @@ def test_a_common_word_is_replaced_only_where_it_is_a_secret(value: str) -> None
 def test_a_random_value_is_replaced_everywhere() -> None:
     """Unlike a word: it is the same secret in every line."""
     assert "Zk9Qw4x8Rt2Lm6" not in Redactor().text("--api-key Zk9Qw4x8Rt2Lm6\nkeys are Zk9Qw4x8Rt2Lm6 and others")
+
+
+def test_the_security_page_counts_the_samples_and_names_commands() -> None:
+    """Its counts are those of the samples, and each command in its table exists."""
+    page = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+    table = page.partition("| command |")[2].partition("\n\n")[0]
+    commands = {
+        words.split()[0] for row in table.splitlines()[2:] for words in re.findall(r"`([^`]+)`", row.split("|")[1])
+    }
+
+    assert f"{len(SAMPLES['secrets'])} kinds of planted secrets" in page
+    assert f"{len(SAMPLES['harmless'])} harmless texts" in page
+    assert commands
+    assert commands <= set(cli.commands.list_commands(click.Context(cli.commands)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -717,6 +718,29 @@ def test_a_shared_memory_segment_is_searched_for_a_limited_time(
     assert before < 30
     assert asked == before + 1
     assert segments.own.keys() == {"psm_00000001", "psm_00000003"}
+
+
+def test_shared_memory_of_an_ended_launch_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what its own processes created, and nothing that is still open or was there before."""
+    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
+    names = ["psm_00000001", "psm_00000002", "psm_00000003", "psm_00000004"]
+    earlier, closed, still_open, foreign = (tmp_path / name for name in names)
+    earlier.write_bytes(bytes(16))
+    segments = Segments()
+    for path in (closed, still_open, foreign):
+        path.write_bytes(bytes(16))
+    with contextlib.ExitStack() as opened:
+        for path in (earlier, closed, still_open):
+            file = opened.enter_context(path.open("r+b"))
+            segment = mmap.mmap(file.fileno(), 16)
+            opened.callback(segment.close)
+            if path == closed:
+                first = segment
+        segments.look([os.getpid()], 0.0)
+        first.close()
+        segments.remove()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(set(names) - {closed.name})
 
 
 def test_a_log_is_not_parsed_once_the_server_is_ready(tmp_path: Path) -> None:

@@ -274,6 +274,7 @@ class _Supervisor:
             launch=None if elsewhere is None else lambda: elsewhere.launch(self.folder, number),
         )
         ran = attempt.run()
+        self._segments.remove()
         ran.events += killings.look()
         return ran
 
