@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from vllm_runbooks import cli
+from vllm_runbooks.core.display import live
 from vllm_runbooks.core.redaction.redact import Redactor
 
 SAMPLES = YAML(typ="safe").load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
@@ -85,3 +86,29 @@ def test_the_security_page_counts_the_samples_and_names_commands() -> None:
     assert f"{len(SAMPLES['harmless'])} harmless texts" in page
     assert commands
     assert commands <= set(cli.commands.list_commands(click.Context(cli.commands)))
+
+
+def test_a_pasted_text_as_a_name_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only its first line, shortened: a path has no double slash, so an address with a password is no longer one."""
+    text = "INFO started\nhttps://me:Zk9Qw4x8Rt2Lm6Vb1@host.example/\n" * 200
+
+    assert cli.run(["run", "single-gpu-oom", "-p", "evidence", text]) == 2
+    err = capsys.readouterr().err
+    assert "INFO started" in err
+    assert "Zk9Qw4x8Rt2Lm6Vb1" not in err
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 200))])
+def test_damaged_and_mixed_secrets_end_no_redaction(seed: int) -> None:
+    """Pieces of samples in random order, cut and joined by any sign: no error, and nothing controls a terminal."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable
+    samples = [
+        sample.format("".join(chance.choices(string.ascii_letters, k=12)) + "7x9") for sample in SAMPLES["secrets"]
+    ]
+    for _ in range(40):
+        pieces = chance.sample(samples, 4) + chance.sample(SAMPLES["harmless"], 2)
+        pieces = [piece[: chance.randrange(len(piece) + 1)] if chance.random() < 0.3 else piece for piece in pieces]
+        text = chance.choice(("\n", " ", "\\n", "\r\n", "\x1b[31m", '"', "\0", "\u202e")).join(pieces)
+        redacted = Redactor().text(text)
+        assert isinstance(redacted, str)
+        assert live(redacted).replace("\x1b", "").replace("\r", "").replace("\t", "").replace("\n", "").isprintable()
