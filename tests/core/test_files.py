@@ -66,3 +66,11 @@ def test_a_killed_writer_leaves_nothing(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     assert [each.name for each in tmp_path.iterdir()] == ["results.json"]
     assert path.read_text() == "before"
+
+
+def test_a_private_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Also if it replaces a file that others may read."""
+    for _ in range(2):
+        store(tmp_path / "file", "text", is_private=True)
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+        (tmp_path / "file").chmod(0o644)

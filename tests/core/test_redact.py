@@ -446,7 +446,8 @@ def test_each_replacement_is_counted_by_its_kind(text: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("value", "is_known"),
     [
-        ("abcdefg1", True), ("abcdef1", False), ("abcdefgh", False), ("12345678", False), ("abcd!fgh", True),
+        ("abcdefg1", False), ("abcdefghi1", True), ("abcdef1", False), ("abcdefgh", False), ("12345678", False),
+         ("abcd!fgh", True),
          ("abcd_fgh", False),
         ("ab-c.d_e/f:g", False), ("aBcDefgh", True), ("abCDefGH", False), ("abCDefG1", True), ("a1" * 2000, True),
          ("a1" * 2000 + "b", False),

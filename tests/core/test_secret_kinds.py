@@ -87,6 +87,14 @@ def test_many_objects_of_json_are_read_in_linear_time() -> None:
     assert time.process_time() - begin < 2
 
 
+def test_many_lists_of_secrets_are_read_in_linear_time() -> None:
+    """A document is read once, however many times it says that it is a list."""
+    text = "kind: SecretList\n  data:\n    a: b\n" * 10_000
+    begin = time.process_time()
+    Redactor().text(text)
+    assert time.process_time() - begin < 4
+
+
 def test_a_wrapped_token_is_redacted_in_a_parameter() -> None:
     """Its second row is found although the line's end is escaped."""
     token = "hf_Zk9Qw4x8Rt2Lm6Vb1Zk9Qw4x8Rt2Lm6Vb1"  # noqa: S105 - made up

@@ -267,6 +267,23 @@ def test_the_next_command_reports_interruptions(capsys: pytest.CaptureFixture[st
         assert capsys.readouterr().err == ""
 
 
+def test_a_killed_run_is_listed_as_interrupted_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before another command has marked it, which still reports it."""
+
+    def begin() -> None:
+        with history.opened(say=told) as dying:
+            dying.begin("run", "single-gpu-oom on k", inputs={})
+
+    die_with(begin)
+    with history.opened(say=told) as opened:
+        (listed,) = opened.entries()
+        assert (listed.verdict, opened.entry(listed.id).verdict) == (Verdict.INTERRUPTED, Verdict.INTERRUPTED)
+        mine = opened.begin("run", "b on k", inputs={})
+        assert opened.entry(mine).verdict is None
+    with kept.opened(no_history=False):
+        assert "a run of single-gpu-oom on k" in capsys.readouterr().err
+
+
 # Damage to the file
 
 

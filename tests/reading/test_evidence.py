@@ -93,6 +93,18 @@ def test_input_that_is_not_text_is_rejected_in_one_line(raw: bytes, what: str) -
     assert "use" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("noise", "lines"),
+    [(bytes(1 << 20), 0), (bytes(5), 0), (bytes(range(256)) * 20 + b"\n", 21), (b"\x00\x01\x02" * 900 + b"\n", 1)],
+)
+def test_a_log_is_read_behind_binary_noise(noise: bytes, lines: int, tmp_path: Path) -> None:
+    """Zeros of a truncated file are left out; other noise becomes blank lines, so that line numbers stay."""
+    path = tmp_path / "a.log"
+    path.write_bytes(noise + LOG.encode() * 20)
+
+    assert told(evidence.load(path, read_case=case_files.read_case)) == [("a.log", "\n" * lines + LOG * 20)]
+
+
 def test_a_file_is_one_document(tmp_path: Path) -> None:
     """A log is read under its base name, with the release that the caller gives."""
     path = tmp_path / "a.log"

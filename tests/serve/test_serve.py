@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -467,7 +468,9 @@ def test_a_key_echoed_by_the_server_is_hidden(stage: Stage) -> None:
     assert "may not complete" in found.attempts[0].health_checks[-1].message
     assert "calling with [secret" in "".join(texts)
     assert json.loads((stage.folder / "mine" / "report.json").read_text())["id"] == found.id
-    assert stat.S_IMODE((stage.folder / "mine" / "server.log").stat().st_mode) == 0o600
+    kept = [path for path in (stage.folder / "mine").iterdir() if path.is_file()]
+    assert {path.name for path in kept} >= {"server.log", "command.sh", "report.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
 
 
 def test_a_script_is_recorded_as_diagnosed(stage: Stage) -> None:
@@ -717,6 +720,29 @@ def test_a_shared_memory_segment_is_searched_for_a_limited_time(
     assert segments.own.keys() == {"psm_00000001", "psm_00000003"}
 
 
+def test_shared_memory_of_an_ended_launch_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what its own processes created, and nothing that is still open or was there before."""
+    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
+    names = ["psm_00000001", "psm_00000002", "psm_00000003", "psm_00000004"]
+    earlier, closed, still_open, foreign = (tmp_path / name for name in names)
+    earlier.write_bytes(bytes(16))
+    segments = Segments()
+    for path in (closed, still_open, foreign):
+        path.write_bytes(bytes(16))
+    with contextlib.ExitStack() as opened:
+        for path in (earlier, closed, still_open):
+            file = opened.enter_context(path.open("r+b"))
+            segment = mmap.mmap(file.fileno(), 16)
+            opened.callback(segment.close)
+            if path == closed:
+                first = segment
+        segments.look([os.getpid()], 0.0)
+        first.close()
+        segments.remove()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(set(names) - {closed.name})
+
+
 def test_a_log_is_not_parsed_once_the_server_is_ready(tmp_path: Path) -> None:
     """It is kept and shown to its end."""
     shown, told = list[bytes](), list[Any]()
@@ -732,6 +758,18 @@ def test_a_log_is_not_parsed_once_the_server_is_ready(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == SERVED.read_bytes()
     assert b"".join(shown).count(b"\n") == len(lines)
     assert told[-1].last_line <= len(lines) // 2
+
+
+def test_a_log_is_kept_as_it_is_and_shown_without_control_characters(tmp_path: Path) -> None:
+    """A server can't set the terminal's title or reorder its text; colors stay."""
+    shown = list[bytes]()
+    raw = b"\x1b[32mready\x1b[0m\x1b]0;mine\x07 \xe2\x80\xaegnp.exe \x9b2J\r\n"
+    log = Log(tmp_path / "log", RedactedOutput(shown.append, known=""), list[Any]().append)
+    log.take(raw)
+    log.close()
+
+    assert (tmp_path / "log").read_bytes() == raw
+    assert shown == [b"\x1b[32mready\x1b[0m\\x1b]0;mine\\x07 \\u202egnp.exe \\x9b2J\r\n"]
 
 
 @pytest.mark.parametrize(

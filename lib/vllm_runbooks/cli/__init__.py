@@ -193,7 +193,8 @@ def run(arguments: list[str]) -> int:
         output.say(str(error))
         return 2
     except OSError as error:
-        named = f"{error.filename}: " if error.filename else ""
+        # A whole pasted text may have been the name.
+        named = f"{str(error.filename).strip().partition(chr(10))[0][:80]}: " if error.filename else ""
         return _refuse(f"{named}{error.strerror or error}; check the path and its permissions")
     except (KeyboardInterrupt, click.exceptions.Abort) as error:
         output.say(f"interrupted{f'; {error}' if str(error) else ''}")

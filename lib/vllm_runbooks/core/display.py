@@ -57,7 +57,21 @@ class RenderedView:
 
 def to_json(record: Any, *, indent: int | None = 2) -> str:
     """A record as one JSON document; without an indent it is one line."""
-    return json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=indent)
+    return escaped_json(json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=indent))
+
+
+_BEYOND = re.compile(r"[^\x00-\x7e]+")
+
+
+def escaped_json(text: str) -> str:
+    """A JSON document whose characters that reorder, hide or control text are escaped; its meaning is the same."""
+    return _BEYOND.sub(lambda run: run[0] if run[0].isprintable() else "".join(map(_json_escaped, run[0])), text)
+
+
+def _json_escaped(letter: str) -> str:
+    if letter.isprintable() or letter in _SPACES:
+        return letter
+    return json.dumps(letter)[1:-1] if letter > "\x7f" else "\\u007f"
 
 
 _PLAIN = re.compile("[ -~\\n]+")
@@ -84,3 +98,24 @@ def one_line(text: str) -> str:
 
 def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
+
+
+_LIVE = re.compile(r"(?P<kept>\x1b\[[0-9;:]{0,40}[mK])|(?P<up>\x1b\[A)|[^\n\r\t -~]")
+_STRAY, _LAST_CONTROL, _LAST_STRAY = "\udc80", "\udc9f", "\udcff"
+"""Bytes that are not UTF-8, as `surrogateescape` decodes them; the first 32 can control a terminal."""
+
+
+def live(text: str) -> str:
+    """Another program's output for a terminal: its colors and line ends, all other control characters escaped."""
+    return _LIVE.sub(_live, text)
+
+
+def _live(match: re.Match[str]) -> str:
+    letter = match[0]
+    if match["kept"] or letter.isprintable() or letter in _SPACES:
+        return letter
+    if match["up"]:  # between several progress bars
+        return ""
+    if _STRAY <= letter <= _LAST_STRAY:
+        return f"\\x{ord(letter) & 0xFF:02x}" if letter <= _LAST_CONTROL else letter
+    return _escaped(letter)

@@ -19,21 +19,22 @@ class NotStoredError(RunbooksError):
     """A file could not be written; its previous content is intact."""
 
 
-def store(path: Path, content: str | bytes) -> None:
+def store(path: Path, content: str | bytes, *, is_private: bool = False) -> None:
     """Write a file atomically: a reader, or a crash at any time, finds the old content or the new.
 
     A replaced file keeps its permissions, so that a script stays executable; a link keeps its
-    target.
+    target. A private file is for its owner alone; others follow the umask, because reports are
+    there to be read.
     """
+    mode = 0o600 if is_private else 0o666
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
     part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
     try:
         try:
-            unnamed = _unnamed(path.parent)
-            # Not mkstemp: its files are readable by their owner alone, and reports are there to be read.
-            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666) if unnamed is None else unnamed
+            unnamed = _unnamed(path.parent, mode)
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) if unnamed is None else unnamed
             with os.fdopen(opened, "wb") as file:
-                if path.is_file():
+                if path.is_file() and not is_private:
                     os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
                 file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
@@ -73,12 +74,12 @@ def replace_folder(new: Path, place: Path) -> None:
             raise
 
 
-def _unnamed(folder: Path) -> int | None:
+def _unnamed(folder: Path, mode: int) -> int | None:
     """Descriptor of a new file without a name, so that a crash leaves nothing of it; None if unsupported."""
     flag = getattr(os, "O_TMPFILE", 0)
     if flag and os.link in os.supports_dir_fd and Path("/proc/self/fd").is_dir():
         with contextlib.suppress(OSError):
-            return os.open(folder, flag | os.O_WRONLY, 0o666)
+            return os.open(folder, flag | os.O_WRONLY, mode)
     return None
 
 

@@ -19,6 +19,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -123,6 +124,9 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
         yield store
     finally:
         store.close()
+
+
+_ENDED_FIRST = "its process ended first"
 
 
 class History:
@@ -314,20 +318,17 @@ class History:
             kind: Only entries of this kind.
             job: Only entries of this scheduled job.
         """
-        open_entries = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
-        is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in open_entries}}
-        gone = [id_ for id_, owner in open_entries if is_gone[owner]]
+        gone = [id_ for id_, _ in self._ended(kind, job)]
         if not gone:
             return []
 
         def mark(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            says = "its process ended first"
             marked = [
                 id_
                 for id_ in gone
                 if connection.execute(
                     "UPDATE entries SET verdict = ?, reason = ? WHERE id = ? AND verdict IS NULL",
-                    [Verdict.INTERRUPTED.value, says, id_],
+                    [Verdict.INTERRUPTED.value, _ENDED_FIRST, id_],
                 ).rowcount
             ]
             # Within the same transaction: the process that marks an entry reports it.
@@ -382,9 +383,27 @@ class History:
 
     def _read(self, rest: str, values: list[Any]) -> list[HistoryEntry]:
         select = f"{_SELECT} {rest}"
-        return self._sound(
-            self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+        return self._with_ends(
+            self._sound(
+                self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
+            )
         )
+
+    def _with_ends(self, entries: list[HistoryEntry]) -> list[HistoryEntry]:
+        """The entries, those of ended processes as interrupted, even before a command has marked them."""
+        if all(item.verdict for item in entries):
+            return entries
+        gone = {id_ for id_, _ in self._ended(None, None)}
+        return [
+            replace(item, verdict=Verdict.INTERRUPTED, reason=_ENDED_FIRST) if item.id in gone else item
+            for item in entries
+        ]
+
+    def _ended(self, kind: str | None, job: str | None) -> list[tuple[str, str]]:
+        """Ids and owners of the open entries of ended processes."""
+        open_entries = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
+        is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in open_entries}}
+        return [(id_, owner) for id_, owner in open_entries if is_gone[owner]]
 
     def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[HistoryEntry]:
         """Entries of rows; unreadable ones are reported and left out."""

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, cast
 
+from vllm_runbooks.core.display import live
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import Redactor
 from vllm_runbooks.host.processes import TAG, nested_tag, sweep
@@ -272,7 +273,7 @@ def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dic
 
 
 class RedactedOutput:
-    """Shows an output by whole lines, secrets replaced."""
+    """Shows an output by whole lines, secrets replaced and control characters but colors escaped."""
 
     def __init__(self, show: Show, *, known: str) -> None:
         """Secrets that `known` names are replaced wherever they are printed."""
@@ -299,4 +300,4 @@ class RedactedOutput:
         if lines:
             # Secrets from earlier lines, such as a key, may continue in these.
             redacted = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
-            self._show(redacted.encode("utf-8", "surrogateescape"))
+            self._show(live(redacted).encode("utf-8", "surrogateescape"))

@@ -53,6 +53,8 @@ _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf
 _HEAD = 8192
 _ODD, _ODD_OF_STRAY = 0.1, 0.03
 """Least share of control characters in binary data: in general, and if it is no UTF-8."""
+_MAX_NOISE_LINES, _MIN_TEXT = 1000, 64
+"""Lines of binary noise before a log, and least bytes of text behind it."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
 _MAX_LOGS = 256
 _ALONE = "several inputs must be log files of one launch, so use it alone"
@@ -69,14 +71,43 @@ def _encoding(head: bytes, where: str) -> str:
     for magic, what in _MAGIC.items():
         if head.startswith(magic):
             raise WrongFileError(f"{where}: is {what}, not text", "use the log itself")
-    zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
-    if max(zeros) > 0.6 and min(zeros) < 0.1:
-        return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
-    begun = head[:_HEAD]
-    odd = (len(begun) - len(begun.translate(None, _CONTROL))) / max(len(begun), 1)
-    if odd > (_ODD if _is_utf8(head[:_HEAD]) else _ODD_OF_STRAY):
+    if (wide := _wide(head[:_HEAD])) is not None:
+        return wide
+    if _is_binary(head[:_HEAD]):
         raise WrongFileError(f"{where}: is binary, not text", "use the log itself")
     return "utf-8"
+
+
+def _wide(head: bytes) -> str | None:
+    zeros = [head[start::2].count(0) * 2 / max(len(head), 1) for start in (0, 1)]
+    if max(zeros) > 0.6 and min(zeros) < 0.1:
+        return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    return None
+
+
+def _is_binary(head: bytes) -> bool:
+    odd = (len(head) - len(head.translate(None, _CONTROL))) / max(len(head), 1)
+    return odd > (_ODD if _is_utf8(head) else _ODD_OF_STRAY)
+
+
+def _without_noise(block: bytes) -> bytes:
+    """The head of a log without zeros before it, and with blank lines for binary noise, so that line numbers stay.
+
+    A log that was truncated while its writer went on begins with zeros.
+    """
+    if block.startswith(bytes(4)):
+        block = block.lstrip(b"\0")
+    if block.startswith((*_MAGIC, *(bom for bom, _ in _BOMS))) or _wide(block[:_HEAD]) or not _is_binary(block[:_HEAD]):
+        return block
+    start = 0
+    for _ in range(_MAX_NOISE_LINES):
+        start = block.find(b"\n", start) + 1
+        text = block[start : start + _HEAD]
+        if not start or len(text) < _MIN_TEXT:
+            break
+        if len(text.translate(None, _CONTROL)) == len(text) and _is_utf8(text):
+            return b"\n" * block.count(b"\n", 0, start) + block[start:]
+    return block
 
 
 def _is_utf8(head: bytes) -> bool:
@@ -123,10 +154,13 @@ class _Decoder:
         return line.decode(errors="backslashreplace")
 
 
-def _decoded(blocks: Iterable[bytes], where: str) -> Iterator[str]:
+def _decoded(blocks: Iterable[bytes], where: str, *, skips_noise: bool = True) -> Iterator[str]:
     decoder, is_blank = None, True
     for block in blocks:
         if decoder is None:
+            block = _without_noise(block) if skips_noise else block  # noqa: PLW2901 - that is no text
+            if not block:
+                continue
             decoder = _Decoder(_encoding(block, where))
             block = block.removeprefix(_BOMS[0][0])  # noqa: PLW2901 - the mark is no text
         text = decoder.text(block)
@@ -139,7 +173,8 @@ def _decoded(blocks: Iterable[bytes], where: str) -> Iterator[str]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    return "".join(_decoded([raw], where))
+    """Decode a whole text; unlike a log, it is rejected if it begins with binary noise."""
+    return "".join(_decoded([raw], where, skips_noise=False))
 
 
 def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
@@ -221,8 +256,11 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
     decoder, since = None, time.monotonic()
     for block in _arriving(descriptor, path, interrupts):
         if block:
-            decoder = decoder or _Decoder(_encoding(block, path.name))
-            yield decoder.text(block)
+            if decoder is None:
+                block = _without_noise(block)  # noqa: PLW2901 - that is no text
+                decoder = _Decoder(_encoding(block, path.name)) if block else None
+            if decoder is not None:
+                yield decoder.text(block)
         if not block or time.monotonic() - since > _TURN:
             since = time.monotonic()
             yield ""

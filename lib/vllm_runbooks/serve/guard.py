@@ -274,6 +274,7 @@ class _Supervisor:
             launch=None if elsewhere is None else lambda: elsewhere.launch(self.folder, number),
         )
         ran = attempt.run()
+        self._segments.remove()
         ran.events += killings.look()
         return ran
 
@@ -292,7 +293,7 @@ class _Supervisor:
     def _store(self, name: str, text: str, folder: Path | None = None) -> None:
         """Store a record; a full disk must not end a running server."""
         try:
-            store((folder or self.folder) / name, text)
+            store((folder or self.folder) / name, text, is_private=True)
         except NotStoredError as error:
             if not self._is_unsaved:
                 self.say(f"{error}; the server keeps running")

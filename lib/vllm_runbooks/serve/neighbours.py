@@ -79,6 +79,7 @@ class Segments:
         self.own: dict[str, int] = {}
         """Names and inodes."""
         self._looked: dict[tuple[str, int], int] = {}
+        self._earlier = leftovers.segments().items()
         self._next = 0.0
 
     def look(self, processes: Collection[int], now: float) -> bool:
@@ -92,3 +93,8 @@ class Segments:
         if young:
             self.own.update({name: young[name] for name in leftovers.opened_by([*processes], young)})
         return True
+
+    def remove(self) -> None:
+        """Remove what the ended launch created and left, unless another process has it open."""
+        for name, inode in self.own.items() - self._earlier:
+            leftovers.remove_leftover(leftovers.Leftover("segment", name, 0, is_proven=True, proof="", key=inode))

@@ -53,8 +53,12 @@ def write(text: str) -> None:
 
 
 def write_script(text: str) -> None:
-    """Write a script as it is, in UTF-8 whatever the locale is."""
+    """Write a script as it is, in UTF-8 whatever the locale is; a terminal gets no control characters."""
+    from vllm_runbooks.core.display import live
+
     stream = opened()
+    if stream.isatty():
+        text = live(text)
     with _told(stream):
         stream.flush()
         stream.buffer.write(text.encode("utf-8", "surrogateescape"))
@@ -84,6 +88,9 @@ def _told(stream: TextIO) -> Iterator[None]:
 
 def write_json(text: str) -> None:
     """Write a JSON document; it stays valid if the terminal cannot show all of its characters."""
+    from vllm_runbooks.core.display import escaped_json
+
+    text = escaped_json(text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

@@ -6,17 +6,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
+from vllm_runbooks.core.redaction.parts import LazyPattern, escaped, is_telling, turns
 
 _WORDS = ("密码", "密碼", "口令", "密钥", "密鑰", "令牌")
 _PASSWORDS = _WORDS[:3]
 
 
-def _coded(text: str) -> str:
-    return "".join(rf"\u{ord(sign):04x}" for sign in text)
-
-
-_CODED = {_coded(word): word for word in _WORDS}
+_CODED = {escaped(word): word for word in _WORDS}
 TRIGGERS = (
     *_WORDS, *_CODED, "api_base", "api_url", "base_url", "assword", "assphrase", "spawn ", "sendline", "user:",
     "username",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
+from vllm_runbooks.core.redaction.parts import LazyPattern, escaped, is_telling, turns
 
 _VALUE = r"(?P<value>(?(quote)(?![$`-])(?:(?!(?P=quote))[^\n]){3,300}|[^\s\"'|<>$`-][^\s\"'|<>`]{2,300}))"
 _WORD = rf"(?P<quote>[\"'])?{_VALUE}"
@@ -22,6 +22,15 @@ _ECHOED = (
 _LANGUAGES = (
     "passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|parola|пароль|パスワード|비밀번호|mật khẩu"
 )
+_WORDS = tuple(_LANGUAGES.split("|"))
+_ESCAPED = tuple(
+    dict.fromkeys(escaped(form) for word in _WORDS if not word.isascii() for form in (word, word.capitalize()))
+)
+_ALL_LANGUAGES = "|".join(map(re.escape, (*_WORDS, *_ESCAPED)))
+"""The words, also as JSON escapes them."""
+_IN_LANGUAGES = tuple(dict.fromkeys(word.lower() for word in (*_WORDS, *_ESCAPED)))
+_FIELD = r"[\w.-]{0,40}?(?:passw(?:or)?d|passphrase|(?:api|access|private)[._-]?key|secret(?:[._-]?key)?|token)"
+"""Name of a secret in XML."""
 _VERBS = ("is", "was")
 _ENGLISH = r"pass(?:word|phrase|code)|(?:api |access |secret |private )?(?:key|token)|secret"
 
@@ -102,9 +111,41 @@ KINDS = (
         ("useradd", "usermod"), _of_program("useradd|usermod", "-p"),
         "useradd -m -p Zk9-Qw4x8Rt2Lm6Vb1 me", "useradd -m me; mkdir -p /home/me",
     ),
+    *(
+        Kind((program,), _of_program(source, "-P"), f"{command} -P Zk9-Qw4x8Rt2Lm6Vb1 x", f"{command} -p 623 x")
+        for program, source, command in (
+            ("ipmitool", "ipmitool", "ipmitool -H 10.0.0.1 -U me"), ("sqlcmd", "sqlcmd", "sqlcmd -S host -U me"),
+            ("mosquitto_", r"mosquitto_\w{2,3}", "mosquitto_pub -u me"), ("zip -", "zip", "zip -r"),
+        )
+    ),
     Kind(
-        ("ipmitool",), _of_program("ipmitool", "-P"),
-        "ipmitool -H 10.0.0.1 -U me -P Zk9-Qw4x8Rt2Lm6Vb1 power on", "ipmitool -H 10.0.0.1 -p 623 power on",
+        ("7z",), _pattern(r"\b7z[ar]?[ \t][^\n|;&]{0,200}?[ \t]-p(?P<quote>[\"'])?" + _VALUE),
+        "7z a -pZk9-Qw4x8Rt2Lm6Vb1 out.7z x", "7z a -p out.7z x # asks",
+    ),
+    Kind(
+        ("storepass", "keypass"), _pattern(rf"\s-(?:store|key)pass\s{{1,4}}(?:pass:)?{_WORD}"),
+        "keytool -list -storepass Zk9-Qw4x8Rt2Lm6Vb1", "keytool -list -storepass $PASS",
+    ),
+    Kind(
+        ("smb", "rpcclient"), _pattern(
+            r"\b(?:smb[a-z]{3,9}|rpcclient)[ \t][^\n]{0,200}?[ \t]-U[ \t]{0,4}[\"']?[^\s%\"']{1,100}%"
+            r"(?P<value>[^\s\"'$]{3,300})"
+        ),
+        "smbclient //host/share -U me%Zk9-Qw4x8Rt2Lm6Vb1", "smbclient //host/share -U me -m SMB3",
+    ),
+    Kind(
+        ("freerdp", "net use"), _pattern(
+            r"\b(?:[xw]l?freerdp3?[ \t][^\n]{0,200}?[ \t]/p:|net[ \t]use[ \t][^\n]{0,200}?[ \t]/user:\S{1,100}[ \t])"
+            r"(?P<value>[^\s\"'$%/*][^\s\"']{2,300})"
+        ),
+        "xfreerdp /u:me /p:Zk9-Qw4x8Rt2Lm6Vb1 /v:host", "net use x: \\\\host\\share /user:me /persistent:yes",
+    ),
+    Kind(
+        ("on >",), _pattern(
+            r"\buser[ \t]{1,4}[\w-]{1,60}[ \t](?>[^\n>]{0,200})(?<=[ \t]on[ \t])>"
+            r"(?P<value>[^\s\"'$>&][^\s\"'>&]{2,300})(?=[ \t]{1,4}[~&+@%-])"
+        ),
+        "user me on >Zk9-Qw4x8Rt2Lm6Vb1 ~* +@all", "create user me now >/dev/null",
     ),
     Kind(
         ("pass:",), _pattern(rf"-pass(?:in|out)?\s{{1,4}}[\"']?pass:{_WORD}"),
@@ -140,25 +181,63 @@ KINDS = (
         tuple(f"{name} {verb}" for name in ("word", "phrase", "code", "token", "key", "secret") for verb in _VERBS),
         _pattern(
             rf"\b(?:{_ENGLISH})[ \t]{{1,4}}(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}[\"'`]?"
-            r"(?P<value>[^\s\"'`<|{\[(/]{8,300}[^\s\"'`.,;)])"
+            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])"
         ),
         "Your token is: Zk9-Qw4x8Rt2Lm6Vb1", "the next token is sampled_with_top-p-0.95 of 32000", _is_random,
     ),
     Kind(
-        tuple(_LANGUAGES.split("|")),
+        _IN_LANGUAGES,
         LazyPattern(
-            rf"(?:{_LANGUAGES})[\"']?[ \t]{{0,4}}[:=\uff1a][ \t]{{0,4}}[\"']?"
-            r"(?P<value>[^\s\"',;]{4,300})",
+            rf"(?:{_ALL_LANGUAGES})[\"']?[ \t]{{0,4}}(?:[:=\uff1a]|\\uff1a)[ \t]{{0,4}}[\"']?"
+            r"(?P<value>[^\s\"',;\\]{4,300})",
             re.IGNORECASE,
         ),
-        "Passwort: Zk9-Qw4x8Rt2Lm6Vb1", "Das Passwort ist falsch",
+        "Passwort: Zk9-Qw4x8Rt2Lm6Vb1", "Passwort: (nicht gesetzt)", lambda value: not value.strip("().:!").isalpha(),
+    ),
+    Kind(
+        (*_IN_LANGUAGES, "token es", "token é"),
+        LazyPattern(
+            rf"(?:{_ALL_LANGUAGES}|token)"
+            r"(?:[ \t]{1,4}(?:lautet|ist|es|est|\u00e9|\\u00e9|\u00e8|jest|is)[ \t:]{1,4}"
+            r"|[ \t]{0,4}(?:\u306f|\ub294|\\u306f|\\ub294)[ \t:]{0,4})[\"'`]?"
+            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])",
+            re.IGNORECASE,
+        ),
+        "Kennwort lautet Zk9-Qw4x8Rt2Lm6Vb1", "Das Passwort ist falsch", _is_random,
     ),
     Kind(
         ("</",), _pattern(
-            r"<(?:[\w.-]{1,40}:)?[\w.-]{0,40}?(?:passw(?:or)?d|passphrase|api-?_?key|access-?_?key|private-?_?key|secret|token)"
-            r"(?:[ \t][^<>\n]{0,200})?>\s{0,40}(?P<value>[^<>\s$]{4,400})\s{0,40}</"
+            rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>"
+            r"\s{0,40}(?P<value>[^<>\s$]{4,400})\s{0,40}</"
         ),
         "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>", "<tokenizer>slow2-Fast4</tokenizer> <password></password>",
+    ),
+    Kind(
+        ("value=",), _pattern(
+            rf"<\w{{1,40}}[ \t](?>[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"'])[^<>\n]{{0,200}}?\bvalue="
+            r"(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
+        ),
+        '<add key="password" value="Zk9-Qw4x8Rt2Lm6Vb1"/>', '<add key="tokenizer" value="slow2-Fast4"/>',
+    ),
+    Kind(
+        ("value=",), _pattern(
+            r"<\w{1,40}[ \t][^<>\n]{0,200}?\bvalue=(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
+            rf"[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"']"
+        ),
+        '<add value="Zk9-Qw4x8Rt2Lm6Vb1" key="apiKey"/>', '<add value="slow2-Fast4" key="tokenizer"/>',
+    ),
+    Kind(
+        ("</",), _pattern(
+            rf"<name>{_FIELD}</name>\s{{0,60}}<value>\s{{0,40}}(?P<value>[^<>\s$]{{3,400}})\s{{0,40}}</value>"
+        ),
+        "<name>fs.secret.key</name> <value>Zk9-Qw4x8Rt2Lm6Vb1</value>", "<name>fs.path</name> <value>x/y9</value>",
+    ),
+    Kind(
+        ("</",), _pattern(
+            rf"<\w{{1,40}}[ \t](?>[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"'])[^<>/\n]{{0,200}}>"
+            r"\s{0,40}(?P<value>[^<>\s$]{3,400})\s{0,40}</"
+        ),
+        '<string name="api_key">Zk9-Qw4x8Rt2Lm6Vb1</string>', '<string name="key_color">slow2-Fast4</string>',
     ),
     Kind(
         ("key=",), _pattern(r"https?://[^\s\"'<>?]{1,400}\?(?:[^\s\"'<>]{0,200}&)?key=(?P<value>[\w-]{16,200})"),
@@ -190,7 +269,8 @@ KINDS = (
 _PUTTY = LazyPattern(r"Private-Lines: \d{1,3}[ \t]*\r?\n(?P<value>(?:[A-Za-z0-9+/=]{1,90}\r?\n){1,200})", re.ASCII)
 _MAC = LazyPattern(r"Private-MAC: (?P<value>[0-9a-f]{32,64})", re.ASCII)
 _KIND_LINE = LazyPattern(
-    r"^(?P<lead>[ \t]*(?:-[ \t]{1,4})?)kind:[ \t]*[\"']?Secret[\"']?[ \t]*(?:#[^\n]*)?\r?$", re.ASCII | re.MULTILINE
+    r"^(?P<lead>[ \t]*(?:-[ \t]{1,4})?)kind:[ \t]*[\"']?Secret(?P<list>List)?[\"']?[ \t]*(?:#[^\n]*)?\r?$",
+    re.ASCII | re.MULTILINE,
 )
 _DATA_LINE = LazyPattern(r"[ \t]*(?:-[ \t]{1,4})?[\"']?(?:data|stringData)[\"']?:(?P<rest>[^\r\n]*)", re.ASCII)
 _COMMENT = r"[ \t]*(?:(?<=[ \t])#.*)?\Z"
@@ -204,7 +284,7 @@ _FLOW_FIELD = LazyPattern(r":\s{1,8}(?:\"(?P<quoted>[^\"]+)|'(?P<single>[^']+)|(
 _QUOTE = r"\\{0,7}[\"']"
 _SIGN = LazyPattern(
     rf"(?P<brace>[{{}}])|{_QUOTE}(?:(?P<data>data|stringData){_QUOTE}\s{{0,8}}:\s{{0,8}}\{{"
-    rf"|kind{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}Secret{_QUOTE})",
+    rf"|kind{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}Secret(?P<list>List)?{_QUOTE})",
     re.ASCII,
 )
 """Braces and relevant keys of JSON, which may be escaped in another text."""
@@ -236,47 +316,55 @@ def structural(text: str) -> Iterator[tuple[int, int, str]]:
             yield from ((*match.span("value"), "private_key") for match in pattern.finditer(text))
     if "Secret" not in text or "ata" not in text:
         return
+    listed = 0
     for kind in _KIND_LINE.finditer(text):
-        yield from ((start, end, "key") for start, end in _manifest(text, kind))
+        if kind["list"] is None:
+            span = _mapping(text, kind.start(), len(kind["lead"]))
+        elif kind.start() < listed:
+            continue
+        else:
+            span = _document(text, kind.start())
+            listed = span[1]
+        values = _manifest(text, span, len(kind["lead"]), is_list=kind["list"] is not None)
+        yield from ((start, end, "key") for start, end in values)
     yield from ((start, end, "key") for start, end in _json_values(text))
 
 
 def _json_values(text: str) -> Iterator[tuple[int, int]]:
     """Values of `data` and `stringData` in the objects that have `"kind": "Secret"`."""
-    objects, secrets, position = [-1], set[int](), 0
-    values: list[tuple[int, int, int]] = []
+    objects, secrets, lists, position = [-1], set[int](), set[int](), 0
+    values: list[tuple[int, int, int, int]] = []
     while sign := _SIGN.search(text, position):
         position = sign.end()
         if sign["data"]:
             while pair := _PAIR.match(text, position):
-                values.append((objects[-1], *pair.span("value")))
+                values.append((objects[-1], objects[max(len(objects) - 2, 0)], *pair.span("value")))
                 position = pair.end()
         elif not sign["brace"]:
-            secrets.add(objects[-1])
+            (lists if sign["list"] else secrets).add(objects[-1])
         if sign["data"] or sign["brace"] == "{":
             objects.append(sign.start())
         elif sign["brace"] and len(objects) > 1:
             objects.pop()
-    yield from ((start, end) for owner, start, end in values if owner in secrets and start < end)
+    for owner, outer, start, end in values:
+        if (owner in secrets or outer in lists) and start < end:
+            yield start, end
 
 
-def _manifest(text: str, kind: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """Values of `data` and `stringData` in the mapping that has a line `kind: Secret`."""
-    column = len(kind["lead"])
-    begin, end = _mapping(text, kind.start(), column)
-    is_data, entry_column, position = False, None, begin
-    for line in text[begin:end].splitlines(keepends=True):
+def _manifest(text: str, span: tuple[int, int], column: int, *, is_list: bool) -> Iterator[tuple[int, int]]:
+    """Values of `data` and `stringData` in the mapping of a Secret, or in the items of a SecretList."""
+    data_column, entry_column, position = None, None, span[0]
+    for line in text[slice(*span)].splitlines(keepends=True):
         start, position = position, position + len(line)
         bare = line.strip()
         indent = len(line) - len(line.lstrip(" \t")) + (2 if bare.startswith("- ") else 0)
-        if not bare or (indent <= column and bare.startswith(("#", "{{"))):
+        outer = column if data_column is None else data_column
+        if not bare or (indent <= outer and bare.startswith(("#", "{{"))):
             continue
-        if indent <= column:
-            data = _DATA_LINE.match(line)
-            is_data, entry_column = data is not None, None
+        if data_column is None or indent <= data_column:
+            data = _DATA_LINE.match(line) if is_list or indent <= column else None
+            data_column, entry_column = indent if data else None, None
             entries = _FLOW_FIELD.finditer(line, *data.span("rest")) if data and "{" in data["rest"] else ()
-        elif not is_data:
-            continue
         elif entry_column is not None and indent > entry_column:
             yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
             continue
@@ -286,6 +374,12 @@ def _manifest(text: str, kind: re.Match[str]) -> Iterator[tuple[int, int]]:
         for entry in entries:
             if entry.lastgroup is not None and entry[entry.lastgroup]:
                 yield start + entry.start(entry.lastgroup), start + entry.end(entry.lastgroup)
+
+
+def _document(text: str, at: int) -> tuple[int, int]:
+    """Start and end of the YAML document around a place."""
+    begin, end = text.rfind("\n---", max(at - _MAX_MANIFEST, 0), at) + 1, text.find("\n---", at, at + _MAX_MANIFEST) + 1
+    return begin or max(at - _MAX_MANIFEST, 0), end or min(at + _MAX_MANIFEST, len(text))
 
 
 def _mapping(text: str, at: int, column: int) -> tuple[int, int]:

@@ -46,6 +46,11 @@ class LazyPattern:
         return self._compiled.findall
 
 
+def escaped(text: str) -> str:
+    """The text as JSON escapes it."""
+    return "".join(sign if sign.isascii() else rf"\u{ord(sign):04x}" for sign in text)
+
+
 def is_telling(value: str) -> bool:
     """Whether a secret is distinctive enough to be searched everywhere."""
     return (
@@ -56,6 +61,22 @@ def is_telling(value: str) -> bool:
             any(character.isdigit() for character in value)
             or not value.replace("_", "").replace("-", "").replace(".", "").replace("/", "").replace(":", "").isalnum()
             or turns(value) >= 4
+        )
+    )
+
+
+_MIN_RARE = 16
+_WORDS = re.compile(r"[\w./:-]*\Z", re.ASCII)
+
+
+def is_common(value: str) -> bool:
+    """Whether a value is short and each of its parts is like a word or a number: other text may have it by chance."""
+    return (
+        len(value) < _MIN_RARE
+        and _WORDS.match(value) is not None
+        and all(
+            turns(part) <= 3 and (len(part) < 10 or (part.isalpha() and turns(part) <= 1))
+            for part in re.split(r"[-_./:]", value)
         )
     )
 

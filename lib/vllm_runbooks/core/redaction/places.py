@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.core.redaction import context as secret_context
 from vllm_runbooks.core.redaction import kinds as secret_kinds
-from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
+from vllm_runbooks.core.redaction.parts import LazyPattern, is_common, is_telling, turns
 from vllm_runbooks.core.scan import WordSet
 
 MAX_KEY = 20_000
@@ -105,7 +105,7 @@ _SENSITIVE = (
     r"(?:(?:api[_-]?keys?|auth[_-]?key|(?:signing|encryption|storage|deploy|master|ssh|license|subscription|shared[_-]?access"
     r"|functions?|admin|service[_-]account)[_-]?key|account[_-]?key|access[_-]?key(?:[_-]?id)?"
     r"|private[_-]?key|secrets?(?:[_-]?(?:access[_-]?)?key(?:[_-]base)?)?|passw(?:or)?ds?|[_-]pass|passphrase|credentials?"
-    r"|requirepass|masterauth|(?<=[A-Za-z0-9])[_-]pwd|(?<=[?&;])pwd(?==)|(?-i:(?<![A-Za-z_-])PASS(?==|\Z))|(?<=[?&])sig(?==)"
+    r"|requirepass|masterauth|(?<=[A-Za-z0-9])[_-]pwd|sshpass(?==)|(?<=[?&;])pwd(?==)|(?-i:(?<![A-Za-z_-])PASS(?==|\Z))|(?<=[?&])sig(?==)"
     rf"|(?-i:(?<=[A-Z0-9]){_NO_KEY}_KEY)"
     r"|authorization|(?:set-)?cookie|x-(?:amz|goog|oss)-(?:signature|credential)|(?<=[?&])signature|webhook[_-]?url"
     r"|(?<![A-Za-z0-9])_auth"
@@ -125,7 +125,7 @@ _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)
 _NAMED = LazyPattern(
     rf"(?P<name>{_SENSITIVE})"
     rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
-    rf"(?:(?:=>|:[=-]|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
+    rf"(?:(?:=>|:[=-]|[=:：]|\\uff1a|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
     rf"|\\\s{{1,40}}|[ \t]{{1,8}}(?:\\\s{{1,40}})?|(?<=[\"']),\s{{0,40}}(?={_QUOTE})|{_BREAK}(?<=- )))"
     rf"(?:(?:{_QUOTE})?(?P<scheme>Bearer|Basic|Digest|Token|Api-?Key)\s{{1,4}})?"
     rf"(?:(?:[A-Za-z_]\w{{0,30}}\()?[bruf]{{0,2}}(?P<quote>{_QUOTE})"
@@ -173,8 +173,8 @@ _VALUE_FIRST = LazyPattern(
     re.ASCII | re.IGNORECASE,
 )
 _AUTHORIZATION = LazyPattern(
-    rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
-    r"(?P<value>[^\s\"',;)\]}]{4,4000})",
+    rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}"
+    r"(?:[ \t]{1,4}|\r?\n[ \t]{1,60})(?P<value>[^\s\"',;)\]}]{4,4000})",
     re.ASCII | re.IGNORECASE,
 )
 """The header with any scheme."""
@@ -191,7 +191,7 @@ _NAME_PART = (
     r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd?|sig"
     r"|_auth|masterauth|url)(?:_base|_?v?\d{1,2})?"
 )
-_AFTER_NAME = r"[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)"
+_AFTER_NAME = r"[\\\"']{0,4}(?:[\s=:：%,\\\]]|\Z)"
 _MAYBE_NAMED = re.compile(_NAME_PART + _AFTER_NAME, re.ASCII)
 """Parts of all named secrets in lower-cased text: much faster to search than the names."""
 _URL = LazyPattern(
@@ -377,7 +377,9 @@ _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=
 """Characters of the last line of a wrapped secret, the widest margin, and their least number."""
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """Prefix of every line by a logger or a box."""
-_OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
+_OBJECT = (
+    r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv|getpass)"
+)
 _SHUT = LazyPattern(
     r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
     rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
@@ -389,9 +391,10 @@ _CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z
 """A method call up to its first quote: the secret is within the quotes."""
 _ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
 _HARMLESS = LazyPattern(
-    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|required|optional|missing|invalid"
+    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|inherit|required|optional|missing|invalid"
     r"|\(?(?:not[ _-])?set|\(not|\*+|x{3,}"
-    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
+    r"|(?:~|\.{0,2})(?:/[a-z][a-z_.]{1,40}){2,8}"
+    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}(?::?-)?\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}?|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
     r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
     r"|(?:str|bytes|int|bool|any|secretstr|(?:optional|union|list|sequence)\[[A-Za-z_.,| \[\]\"']{0,80})"
@@ -427,7 +430,7 @@ def tellings(secret: Secret, printed: str) -> list[str]:
     if secret.kind in ("encoded", "repeated"):
         return []
     values = _KEY_LINE.findall(printed)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(printed)]
-    return [value for value in values if is_telling(value) and not _is_none(value)]
+    return [value for value in values if is_telling(value) and not is_common(value) and not _is_none(value)]
 
 
 def key_begun(text: str) -> int | None:
@@ -480,13 +483,28 @@ def merged(secrets: list[Secret]) -> list[Secret]:
 _QUOTED_MANIFEST = re.compile(r"[\"'](?=(?:apiVersion|kind|metadata|data|stringData):)")
 
 
+_BRACED = re.compile(r"\{[^{%](?!\w{0,80}\}?\Z)")
+"""A file of JSON as a value, unlike `{name}`."""
+
+
 def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
     """Secrets of a text by form or name; `values` are also searched in encoded forms."""
     secrets = _found(text, values)
     if "\\n" in text:
         # A text within a text, such as a log in a notebook's parameter: of the same length, so offsets stay valid.
-        secrets += _found(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
+        inner = _found(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
+        starts = sorted((secret.start, secret.end) for secret in inner)
+        secrets = [secret for secret in secrets if not _is_joined(text, secret, starts)] + inner
     return secrets
+
+
+def _is_joined(text: str, secret: Secret, inner: list[tuple[int, int]]) -> bool:
+    """Whether a secret is a word joined to the next line by an escaped line end, and the word alone is harmless."""
+    end = text.find("\\n", secret.start, secret.end)
+    if end < 0 or secret.kind in ("private_key", "encoded") or text[secret.start - 1 : secret.start] in ("'", '"'):
+        return False
+    before = bisect_right(inner, (end, 0)) - 1
+    return before < 0 or inner[before][1] <= secret.start
 
 
 def _found(text: str, values: Iterable[str]) -> list[Secret]:
@@ -497,7 +515,7 @@ def _found(text: str, values: Iterable[str]) -> list[Secret]:
             for secret in _look(text[start:end], values)
         ]
     for start, end, kind in secret_kinds.structural(text):
-        if not _is_none(text[start:end]):
+        if not _is_none(text[start:end]) or _BRACED.match(text, start, end):
             secrets.append(Secret(start, end, kind, start))
     if "value" in text and "name" in text:
         secrets += _of_values(_VALUE_FIRST.finditer(text), "key", names_secret)
