@@ -900,7 +900,7 @@ def test_further_problems_are_counted(tmp_path: Path) -> None:
     for count in (1, 9):
         many = replace(result, problems=result.problems * count)
         text = plain(summary_view(summaries.summarize_made(many, again="make --explain")))
-        assert ("To see all problems and all notes: make --explain" in text) == (count > 1)
+        assert ("For all problems and all notes: make --explain" in text) == (count > 1)
 
 
 def test_problems_have_their_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

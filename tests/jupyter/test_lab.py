@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -451,8 +453,13 @@ def test_the_command_opens_a_copy_and_ends_on_interrupt(tmp_path: Path) -> None:
         address = re.search(rf"http://\S+:{port}/lab\S*token=\w+", said.read_text(encoding="utf-8", errors="replace"))
     assert address, said.read_text(encoding="utf-8", errors="replace")
     assert "start-here.ipynb" in address[0]
+    # The address is printed before the event loop runs, which handles the interrupt.
+    while time.monotonic() < until:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api", timeout=scaled(5)):
+            break
+        time.sleep(0.2)
     server.send_signal(signal.SIGINT)
-    assert server.wait(30) == 0
+    assert server.wait(scaled(30)) == 0
     text = said.read_text(encoding="utf-8", errors="replace")
     assert f"runbooks to {tmp_path / 'copy'}" in text
     assert json.loads((tmp_path / "copy" / "start-here.ipynb").read_text(encoding="utf-8"))["nbformat"] == 4

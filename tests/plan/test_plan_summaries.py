@@ -87,7 +87,7 @@ def test_a_model_that_fits_has_its_capacity_and_its_command() -> None:
     )
     assert lines[3] == "  Run   lint ✓  plan ✓"
     assert commands(lines) == ("vllm serve Qwen/Qwen3-8B --host 127.0.0.1 --port 8000 \\\n  --tensor-parallel-size 2")
-    assert lines[-1] == "  To see 4 other layouts, memory per GPU and sources: x --explain"
+    assert lines[-1] == "  For 4 other layouts, memory per GPU and sources: x --explain"
     assert len(lines) == 8
 
 

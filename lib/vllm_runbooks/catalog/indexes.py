@@ -64,7 +64,7 @@ def indexed(name: str, root: Path, key: Callable[[Path], str], compiler: Compile
             return index
     compiled, problems = compiler(root)
     compiled = {**compiled, "problems": problems}
-    for folder in user_folders.caches():
+    for folder in user_folders.caches(create=True):
         with suppress(OSError, NotStoredError):
             folder.mkdir(parents=True, exist_ok=True)
             store(folder / name, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))

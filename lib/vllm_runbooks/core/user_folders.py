@@ -31,14 +31,15 @@ def cache() -> Path:
     return _base(CACHE, "~/.cache") / _OURS
 
 
-def caches() -> Iterator[Path]:
+def caches(*, create: bool = False) -> Iterator[Path]:
     """Folders for recomputable data: the user's cache, then a temporary one without a writable home folder."""
     with suppress(InputError):
         yield cache()
     with suppress(OSError, AttributeError):  # Windows has no user numbers
         folder, user = Path(tempfile.gettempdir()), os.getuid()
         folder = folder / f"{_OURS}-{user}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        if create:
+            folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         # Another user may have created the folder to have their files read.
         if stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o022:

@@ -391,7 +391,7 @@ def rest_step(parts: Sequence[str], again: str, say: Callable[[str], str] = str)
     """
     *parts, last = parts
     text = say(" and ").join(part for part in (say(", ").join(parts), last) if part)
-    return Step("", say("To see {parts}").format(parts=text), again) if again else None
+    return Step("", say("For {parts}").format(parts=text), again) if again else None
 
 
 def concurrency_text(count: float) -> str:
