@@ -763,7 +763,7 @@ def load(
         reasons.append("the expert kernel, which decides the padding, depends on the GPU")
     if is_mxfp4 and name == "trtllm" and release is not None and _UNREAD[0] <= release < _UNREAD[1]:
         others = (replace(how, kernel=in_release(_KERNELS[name], _UNREAD[1])),)
-        reasons.append("the padding of this release's expert kernel is not known")
+        reasons.append("the padding of this release's expert kernel is unknown")
     has_encoder = not encoder_off or any(
         release is not None and release < tower_of(encoder).off_since for encoder in shape.encoders or ()
     )

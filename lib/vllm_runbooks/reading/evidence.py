@@ -74,8 +74,12 @@ def _encoding(head: bytes, where: str) -> str:
     if (wide := _wide(head[:_HEAD])) is not None:
         return wide
     if _is_binary(head[:_HEAD]):
-        raise WrongFileError(f"{where}: is binary, not text", "use the log itself")
+        raise _binary(where)
     return "utf-8"
+
+
+def _binary(where: str) -> WrongFileError:
+    return WrongFileError(f"{where}: is binary, not text", "use the log itself")
 
 
 def _wide(head: bytes) -> str | None:
@@ -155,9 +159,10 @@ class _Decoder:
 
 
 def _decoded(blocks: Iterable[bytes], where: str, *, skips_noise: bool = True) -> Iterator[str]:
-    decoder, is_blank = None, True
+    decoder, is_blank, has_zeros = None, True, False
     for block in blocks:
         if decoder is None:
+            has_zeros = has_zeros or block.startswith(b"\0")
             block = _without_noise(block) if skips_noise else block  # noqa: PLW2901 - that is no text
             if not block:
                 continue
@@ -168,7 +173,7 @@ def _decoded(blocks: Iterable[bytes], where: str, *, skips_noise: bool = True) -
         yield text
     rest = decoder.text(b"", final=True) if decoder else ""
     if is_blank and not rest.strip():
-        raise WrongFileError(f"{where}: is empty", "use the log of a vLLM launch")
+        raise _binary(where) if has_zeros else WrongFileError(f"{where}: is empty", "use the log of a vLLM launch")
     yield rest
 
 
