@@ -679,12 +679,16 @@ def _glm4v_tensors(run: _TowerRun) -> Held:
     yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
 
 
+def _plain_block(run: _TowerRun, held: float, held_by_network: float) -> Held:
+    """Fused attention and a plain network, each with the hidden values that it holds."""
+    part = run.sizes.size / run.shards
+    yield "query, key and value", 3 * part, held
+    yield "attention's output", part, held + 3 * part
+    yield from _plain_network(run.sizes.wide / run.shards, held_by_network)
+
+
 def _siglip_tensors(run: _TowerRun) -> Held:
-    sizes = run.sizes
-    part = sizes.size / run.shards
-    yield "query, key and value", 3 * part, 3 * sizes.size
-    yield "attention's output", part, 3 * sizes.size + 3 * part
-    yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
+    return _plain_block(run, 3 * run.sizes.size, 4 * run.sizes.size)
 
 
 def _llama4_tensors(run: _TowerRun) -> Held:
@@ -749,11 +753,7 @@ def _perception_tensors(run: _TowerRun) -> Held:
 
 
 def _internvit_tensors(run: _TowerRun) -> Held:
-    sizes = run.sizes
-    part = sizes.size / run.shards
-    yield "query, key and value", 3 * part, 2 * sizes.size
-    yield "attention's output", part, 2 * sizes.size + 3 * part
-    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
+    return _plain_block(run, 2 * run.sizes.size, 2 * run.sizes.size)
 
 
 def _gemma4_unified_tensors(run: _TowerRun) -> Held:
