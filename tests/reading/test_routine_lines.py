@@ -165,13 +165,13 @@ def without_text(run: routine._Run, next_line: int) -> routine.Skipped:
     return SKIPPED(run, next_line)
 
 
-SAMPLE, SKIPPED = routine._sample, routine._Run.skipped
+SAMPLE, SKIPPED = routine.throughput, routine._Run.skipped
 
 
 @pytest.mark.parametrize(
     ("part", "name", "broken"),
     [
-        (routine, "_sample", of_other_usage),
+        (routine, "throughput", of_other_usage),
         (routine._Run, "skipped", with_wrong_number),
         (routine._Run, "skipped", without_text),
         (routine._Run, "flush", lambda _: ()),

@@ -361,6 +361,9 @@ entities."""
 _MAYBE_CODED = LazyPattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
+_BARE_COLOUR = LazyPattern(rf"\[{_COLOUR}")
+_UNCODED = bytes(code for code in range(128) if not re.match(rf"[{_CONTROLS}%\\&]", chr(code)))
+"""ASCII characters that begin no code, but for the bracket of a colour."""
 _TURN = LazyPattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
     r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
@@ -552,7 +555,7 @@ def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
 def _worth(text: str, values: Iterable[str]) -> set[int]:
     """Starts of the lines that have a sign of a secret."""
     lowered = _lower(text)
-    is_coded = _MAYBE_CODED.search(text) is not None
+    is_coded = _is_coded(text)
     present = _TRIGGER_WORDS.present(_CODE.sub(_meant, text).lower() if is_coded else lowered)
     present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
     starts = set[int]()
@@ -572,6 +575,13 @@ def _worth(text: str, values: Iterable[str]) -> set[int]:
         if _is_worth(line, present, names) or any(value.lower() in line for value in values):
             starts.add(start)
     return starts
+
+
+def _is_coded(text: str) -> bool:
+    """Whether some of a text may be coded; faster than the pattern if no sign but the bracket occurs."""
+    if text.isascii() and not text.encode().translate(None, _UNCODED):
+        return _BARE_COLOUR.search(text) is not None
+    return _MAYBE_CODED.search(text) is not None
 
 
 def _lower(text: str) -> str:
@@ -979,12 +989,14 @@ def _decoded(value: str) -> bytes:
 
 def _long_words(text: str) -> Iterator[re.Match[str]]:
     """Find words that may be base64 by their bytes, which is many times faster than by the pattern."""
-    marks = text.encode("ascii", "replace").translate(_MARKS)
+    raw = text.encode("ascii", "replace")
+    marks = raw.translate(_MARKS)
     start = marks.find(_LONG)
     while start >= 0:
-        if match := _BASE64.match(text, start):
-            yield match
         end = marks.find(b" ", start)
+        # Identifiers of requests are frequent: the pattern rejects them too, but takes longer.
+        if not raw[start : end if end >= 0 else None].islower() and (match := _BASE64.match(text, start)):
+            yield match
         start = marks.find(_LONG, end) if end >= 0 else -1
 
 

@@ -94,11 +94,14 @@ def _between_quotes(word: Word) -> Excerpt:
     return excerpt_of_characters([(character, places[index]) for index, character in kept], word.end)
 
 
+_ESCAPED_BLANKS = re.compile(r" +(?=--)")
+
+
 def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
     r"""Words of a command that lost its line ends: `\ --port` is the word ` --port` to a shell."""
     kept, is_pasted = [], False
     for word in words:
-        blanks = re.match(r" +(?=--)", word.value or "")
+        blanks = _ESCAPED_BLANKS.match(word.value or "")
         if blanks and "\\ " in word.raw:
             kept.append(cut(word, blanks.end()))
             is_pasted = True

@@ -482,9 +482,12 @@ def as_field(value: Value) -> Field:
     return made
 
 
+_GLOB = re.compile(r"[*?]|\[.*\]")
+
+
 def has_glob(item: Field) -> bool:
     for piece in item.pieces:
-        if not piece.quoted and piece.text and re.search(r"[*?]|\[.*\]", piece.text[:4096]):
+        if not piece.quoted and piece.text and _GLOB.search(piece.text[:4096]):
             return True
     return False
 

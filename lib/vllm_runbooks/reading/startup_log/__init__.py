@@ -17,11 +17,10 @@ from vllm_runbooks.core.printed import Period, is_closed, moment, number, pairs
 from vllm_runbooks.core.records import Phase, PrintedFigure, Quote, RaisedException, ServerRun, SymptomHit, Throughput
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.core.scan import PatternMatch
-from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status
+from vllm_runbooks.reading.startup_log import launch, log_lines, ray_status, routine
 from vllm_runbooks.reading.startup_log.draft import LaunchDraft
 from vllm_runbooks.reading.startup_log.launch import ShownLaunch
 from vllm_runbooks.reading.startup_log.log_lines import LogLine, SkippedLines
-from vllm_runbooks.reading.startup_log.routine import RoutineLines
 from vllm_runbooks.reading.startup_log.tracebacks import Message, Tracebacks
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
@@ -43,8 +42,8 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog, evidence.period)
-        routine = RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns.find)
-        for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), routine):
+        digest = routine.RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns.find)
+        for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), digest):
             reader.take(lines)
         if evidence.period and not reader.has_dates:
             raise InputError(f"{document.name}: no line has a date; --since and --until need one")
@@ -102,9 +101,11 @@ class _LogReader:
 
     def take(self, lines: Sequence[LogLine]) -> None:
         if isinstance(lines, SkippedLines):
-            for sample in lines.samples:
-                if self._place(sample.time) == 0 and self.draft is not None:
-                    self.draft.note_throughput(sample)
+            within = lines.statistics
+            if self.period:
+                within = [line for line in within if self._place(routine.time_of(line)) == 0]
+            if self.draft is not None:
+                self.draft.note_statistics(within)
             return
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
         for line in lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ from vllm_runbooks.core.records import (
     Traceback,
 )
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.reading.startup_log import log_lines
+from vllm_runbooks.reading.startup_log import log_lines, routine
 from vllm_runbooks.reading.startup_log.launch import ShownLaunch
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.ray_status import RayStatus
@@ -191,11 +191,26 @@ class LaunchDraft:
         self.last_sample = sample.line
         self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
         if self.throughput_lines % self.throughput_step == 0:
-            if len(self.throughput) >= _MAX_SAMPLES:
-                del self.throughput[1::2]
-                self.throughput_step *= 2
-            self.throughput.append(sample)
+            self._keep(sample)
         self.throughput_lines += 1
+
+    def note_statistics(self, lines: Sequence[routine.Statistic]) -> None:
+        """Note periodic lines in bulk, as `note_throughput` does."""
+        lines = [line for line in lines if line[0] > self.last_sample]
+        if not lines:
+            return
+        self.last_sample = lines[-1][0]
+        self.fastest = max(self.fastest or 0.0, routine.fastest(lines))
+        for number, line in enumerate(lines, self.throughput_lines):
+            if number % self.throughput_step == 0:
+                self._keep(routine.throughput(*line))
+        self.throughput_lines += len(lines)
+
+    def _keep(self, sample: Throughput) -> None:
+        if len(self.throughput) >= _MAX_SAMPLES:
+            del self.throughput[1::2]
+            self.throughput_step *= 2
+        self.throughput.append(sample)
 
     def note_calm(self, pid: int, line: int) -> None:
         calm = self.calm.get(pid)

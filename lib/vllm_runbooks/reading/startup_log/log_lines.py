@@ -13,10 +13,10 @@ from itertools import chain, groupby, islice
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from vllm_runbooks.core.records import Process, Quote, Throughput
+from vllm_runbooks.core.records import Process, Quote
 from vllm_runbooks.core.redaction.redact import redact_text, watch
 from vllm_runbooks.reading.startup_log import launch
-from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped
+from vllm_runbooks.reading.startup_log.routine import RoutineLines, Skipped, Statistic
 
 MAX_LINE = 65536
 """Longest line; the rest counts as further lines with the same number."""
@@ -223,11 +223,11 @@ class LogLine(NamedTuple):
 
 
 class SkippedLines(list[LogLine]):
-    """An empty block in place of routine lines, with the figures of their statistics."""
+    """An empty block in place of routine lines, with their statistics."""
 
-    def __init__(self, samples: Sequence[Throughput]) -> None:
+    def __init__(self, statistics: Sequence[Statistic]) -> None:
         super().__init__()
-        self.samples = samples
+        self.statistics = statistics
 
 
 def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
@@ -519,7 +519,7 @@ class _Lines:
     def all(self, blocks: Iterable[list[_Chunk] | Skipped]) -> Iterator[list[LogLine]]:
         for block in blocks:
             if isinstance(block, Skipped):
-                yield SkippedLines(block.samples)
+                yield SkippedLines(block.statistics)
             else:
                 yield [line for chunk in block for line in self.of(chunk)]
         if self._partial:
