@@ -76,7 +76,7 @@ def _plan(folder: Path, count: int) -> float:
 
 
 GROWTHS = (
-    Growth("log", "diagnose: log of statistics and access lines", "MiB", (1, 16, 64, 256, 1024), _server_log),
+    Growth("log", "diagnose: log of statistics and access lines", "MiB", (1, 16, 64, 256, 2048), _server_log),
     Growth("failed", "diagnose: log with requests and a failure", "MiB", (1, 4, 16, 64), _failed_log),
     Growth("starts", "diagnose: launches in one log", "launches", (1, 10, 50, 100, 200), _starts),
     Growth("patterns", "log reader, 20,000 lines: patterns of the catalog", "patterns", (50, 200, 400, 700), _patterns),
