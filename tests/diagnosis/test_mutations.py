@@ -128,7 +128,7 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
     "count",
     [
         20,
-        pytest.param(250, marks=pytest.mark.slow),
+        pytest.param(100, marks=pytest.mark.slow),
         pytest.param(10_000, marks=pytest.mark.full),
     ],
 )

@@ -336,7 +336,7 @@ def test_a_damaged_file_is_set_aside(damage: Callable[[Path, random.Random], Non
     check_damage(damage, range(6))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("damage", [truncated, flipped])
 def test_a_file_damaged_anywhere_is_set_aside(damage: Callable[[Path, random.Random], None]) -> None:
     """At forty places."""
@@ -1125,7 +1125,7 @@ def suite_of(three: Path, out: str = "out") -> list[str]:
 
 _PASSED = re.compile(r"^\[\d/3\] pass (\S+ on k) ", re.MULTILINE)
 KILLS = [
-    pytest.param(range(8), marks=pytest.mark.slow, id="some"),
+    pytest.param(range(4), marks=pytest.mark.slow, id="some"),
     pytest.param(range(50), marks=pytest.mark.full, id="all"),
 ]
 

@@ -406,26 +406,25 @@ def test_every_cell_of_a_runbook_runs(browser: Browser, origin: str, book: str) 
 
 @pytest.mark.parametrize("panel", rest_full(PANELS, 1))
 def test_each_panel_is_shown_whole(browser: Browser, origin: str, tmp_path: Path, panel: str) -> None:
-    """At a desk and on a phone, light and dark: no view is wider than its place, axe finds nothing serious in it."""
-    for width in WIDTHS:
-        for theme in THEMES:
-            with jupyter_lab.shown(browser, origin, f"{panel}.ipynb", width=width, height=2400, theme=theme) as visit:
-                page = visit.page
-                jupyter_lab.settled(page)
-                page.locator(".jp-OutputArea-output .widget-vbox").first.wait_for()
-                page.wait_for_timeout(700)
-                over = page.evaluate(
-                    """() => [...document.querySelectorAll('.jp-OutputArea-output .widget-html-content > div')]
-                        .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 2
-                            && !/auto|scroll/.test(getComputedStyle(e).overflowX)).length"""
-                )
-                assert over == 0
-                shot(page, f"lab-{panel}-{width}-{theme}", tmp_path)
-                if width == WIDTHS[0]:
-                    assert jupyter_lab.axe_of_panel(page) == []
-                    if theme == "light":
-                        shot(page, f"lab-{panel}-grey", tmp_path, grey=True)
-                _clean(visit)
+    """Light at a desk and dark on a phone: no view is wider than its place, axe finds nothing serious in it."""
+    for width, theme in zip(WIDTHS, THEMES, strict=True):
+        with jupyter_lab.shown(browser, origin, f"{panel}.ipynb", width=width, height=2400, theme=theme) as visit:
+            page = visit.page
+            jupyter_lab.settled(page)
+            page.locator(".jp-OutputArea-output .widget-vbox").first.wait_for()
+            page.wait_for_timeout(700)
+            over = page.evaluate(
+                """() => [...document.querySelectorAll('.jp-OutputArea-output .widget-html-content > div')]
+                    .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 2
+                        && !/auto|scroll/.test(getComputedStyle(e).overflowX)).length"""
+            )
+            assert over == 0
+            shot(page, f"lab-{panel}-{width}-{theme}", tmp_path)
+            if width == WIDTHS[0]:
+                assert jupyter_lab.axe_of_panel(page) == []
+                if theme == "light":
+                    shot(page, f"lab-{panel}-grey", tmp_path, grey=True)
+            _clean(visit)
 
 
 def test_the_command_opens_a_copy_and_ends_on_interrupt(tmp_path: Path) -> None:
