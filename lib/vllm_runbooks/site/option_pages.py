@@ -141,11 +141,7 @@ def links() -> dict[str, str]:
 
 def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom]) -> dict[str, str]:
     """All pages by file name; `rules` are the tables of the rules by id, for replacements."""
-    fixed: dict[str, dict[str, str]] = {}
-    for symptom in symptoms:
-        for edit in (edit for remedy in symptom.remedies for edit in remedy.edits):
-            fixed.setdefault(edit.name, {})[symptom.id] = symptom.title
-    gone = {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
+    gone, fixed = _replacements(rules), _fixed(symptoms)
     files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
         pages: dict[str, list[OptionEntry]] = {}
@@ -156,6 +152,30 @@ def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom])
         for name, members in ordered.items():
             files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind], fixed)
     return files
+
+
+def entry_of(name: str) -> OptionEntry | None:
+    """The entry of an option, by any spelling, or of a variable; None if no known release has it."""
+    target = links().get(name)
+    return next((e for kind in ("option", "environment") for e in entries(kind) if e.target == target), None)
+
+
+def entry_markdown(entry: OptionEntry, rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom] = ()) -> str:
+    """An entry as on its page; parameters as for `sources`."""
+    kind, described = ("option", _option) if entry.target.startswith("option-") else ("environment", _variable)
+    return "\n\n".join(_entry(entry, described, _replacements(rules)[kind], _fixed(symptoms)))
+
+
+def _replacements(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
+
+
+def _fixed(symptoms: Iterable[Symptom]) -> _Fixed:
+    fixed: dict[str, dict[str, str]] = {}
+    for symptom in symptoms:
+        for edit in (edit for remedy in symptom.remedies for edit in remedy.edits):
+            fixed.setdefault(edit.name, {})[symptom.id] = symptom.title
+    return fixed
 
 
 def _is_removed(entry: OptionEntry) -> bool:
