@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.specs import LOCAL, is_by_name
-from vllm_runbooks.core.display import to_json
+from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.core.views.styled import BLANK, TextBlock, plain
@@ -208,7 +208,16 @@ def _reported(issues: Iterable[Any]) -> tuple[Any, ...]:
 def _reply(tool: str, blocks: Iterable[TextBlock], record: Any, *, details: bool) -> Reply:
     document = json.loads(to_json(record, indent=None))
     kept = document if details else _card(document, ("schema", *_CARD[tool]))
-    return Reply(bounded(plain(blocks), details=details), _bounded_document(kept, _MOST_JSON[details]))
+    return Reply(bounded(plain(blocks), details=details), _shown(_bounded_document(kept, _MOST_JSON[details])))
+
+
+def _shown(value: Any) -> Any:
+    """A JSON value whose texts have no characters that control, reorder or hide text."""
+    if isinstance(value, str):
+        return "\t".join(map(visible, value.split("\t")))
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return {_shown(key): _shown(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _card(document: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
@@ -230,19 +239,20 @@ def bounded(text: str, *, details: bool) -> str:
 
 
 def _bounded_document(document: Mapping[str, Any], most: int) -> dict[str, Any]:
-    """A document with shorter lists, then without its largest values, whose keys are in `omitted`."""
+    """A document whose largest lists are shorter, and largest values left out; their keys are in `omitted`."""
     kept = dict(document)
-    sizes = {key: len(json.dumps(value, ensure_ascii=False)) for key, value in kept.items()}
-    omitted: list[str] = []
-    for key in sorted(sizes, key=lambda name: -sizes[name]):
-        rest = sum(sizes.values()) - sizes[key]
-        if rest + sizes[key] <= most:
-            break
-        while isinstance(kept[key], list) and len(kept[key]) > 1 and rest + sizes[key] > most:
+    sizes = {key: _size(value) for key, value in kept.items()}
+    omitted: set[str] = set()
+    while sum(sizes.values()) > most:
+        key = max(sizes, key=lambda name: sizes[name])
+        omitted.add(key)
+        if isinstance(kept[key], list) and len(kept[key]) > 1:
             kept[key] = kept[key][: len(kept[key]) // 2]
-            sizes[key] = len(json.dumps(kept[key], ensure_ascii=False))
-        omitted.append(key)
-        if rest + sizes[key] > most:
-            del kept[key]
-            sizes[key] = 0
+            sizes[key] = _size(kept[key])
+        else:
+            del kept[key], sizes[key]
     return {**kept, "omitted": sorted(omitted)} if omitted else kept
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
