@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import jsonschema
 import pytest
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
@@ -24,14 +23,15 @@ from vllm_runbooks.mcp import tools
 from vllm_runbooks.mcp.roots import Roots
 from vllm_runbooks.mcp.server import server
 
+jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).resolve().parents[2]
 CASE = ROOT / "catalog" / "cases" / "autoglm-3090-video-oom"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz12345678"
 SCRIPT = f"export HF_TOKEN={TOKEN}\nvllm serve Qwen/Qwen3-8B --gpu-memory-utilisation 0.95 --swap-space 4\n"
 ROUTINE = (
     "(APIServer pid=1) INFO 02-28 17:42:12 [loggers.py:248] Engine 000: Avg prompt throughput: 12.4 tokens/s, Avg "
-    "generation throughput: 81.2 tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 4.6%, Prefix cache hit "
-    "rate: 0.0%\n"
+    "generation throughput: 81.2 tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 4.6%, Prefix cache "
+    "hit rate: 0.0%\n"
 )
 OUT_OF_MEMORY = (
     "(EngineCore_DP0 pid=9) ERROR 02-28 17:50:17 [core.py:1006] torch.OutOfMemoryError: CUDA out of memory. Tried to "
@@ -71,7 +71,7 @@ class Session:
 async def connected(subject: Any, *roots: Path, mode: str = "auto") -> AsyncIterator[Session]:
     """A session of a server or of its command; the client grants `roots`, or does not know roots if there are none."""
 
-    async def granted(_: object) -> ListRootsResult:
+    async def granted(context: object) -> ListRootsResult:  # noqa: ARG001 - the SDK's signature
         return ListRootsResult(roots=[Root(uri=root.as_uri()) for root in roots])  # type: ignore[arg-type] # a text
 
     callback = granted if roots else None

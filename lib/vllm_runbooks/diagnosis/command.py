@@ -157,7 +157,7 @@ def diagnose(
             text = say("{count} logs of different launches, each diagnosed separately:", count=len(answers))
             terminal.show([SentenceLines(text, ""), BLANK])
         for number, one in enumerate(answers or [answer]):
-            card = render_answers.card(
+            view = render_answers.view(
                 one,
                 is_explained=explain,
                 gpus=gpus or "",
@@ -166,7 +166,7 @@ def diagnose(
                 pack=pack,
                 again=again,
             )
-            terminal.show([*([BLANK] if number else []), *card])
+            terminal.show([*([BLANK] if number else []), *view])
     return int(not all(one.outcome.is_healthy for one in answers or [answer]))
 
 

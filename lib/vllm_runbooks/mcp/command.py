@@ -16,7 +16,7 @@ from vllm_runbooks.core.console import given
     multiple=True,
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder whose files the tools may read, besides the client's own roots; repeatable.",
+    help="Folder whose files the tools may read, in addition to the client's roots; repeatable.",
 )
 @click.pass_context
 def mcp(context: click.Context, /, *, roots: tuple[Path, ...]) -> int:

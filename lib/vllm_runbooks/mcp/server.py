@@ -40,7 +40,7 @@ _SCHEME = "vllm-runbooks://"
 _Path = Annotated[str, Field(description="Path below a granted folder. Pass either this or text.")]
 _Gpus = Annotated[str, Field(description="GPUs by name, as in 2xRTX3090 or A100-80GB, or local for this host's.")]
 _Release = Annotated[str, Field(description="vLLM release, as in 0.19.0; default: that of the input, else the newest.")]
-_Details = Annotated[bool, Field(description="Return everything instead of the card.")]
+_Details = Annotated[bool, Field(description="Return everything instead of the summary.")]
 
 
 def _wanted(context: Context[Any, Any], names: Iterable[str]) -> ListRoots | ListRootsResult:
@@ -73,9 +73,10 @@ class _Server(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        known = (self._tool_input_schema(name) or {}).get("properties")
-        if known is not None and (unknown := sorted(set(arguments) - set(known))):
-            return _error(f"{name} has no argument {unknown[0]!r}; use {', '.join(known)}")
+        for tool in await self.list_tools():
+            known = tool.input_schema["properties"]
+            if tool.name == name and (unknown := sorted(set(arguments) - set(known))):
+                return _error(f"{name} has no argument {unknown[0]!r}; use {', '.join(known)}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -124,7 +125,7 @@ def _add_tools(served: MCPServer[Any], roots: Callable[[ListRootsResult], Roots]
     ) -> CallToolResult:
         """Find the root cause in the log of a vLLM launch, and its fixes.
 
-        The card names the cause with its line and the first fix; details add the explanation, how to verify it, all
+        The summary names the cause with its line and the first fix; details add the explanation, how to verify it, all
         fixes and figures. With command and gpus, the fix is checked and the whole new command written out.
         """
         return await _called(

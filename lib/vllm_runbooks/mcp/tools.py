@@ -1,4 +1,4 @@
-"""The tools: each returns the card that the command prints, and its JSON document."""
+"""The tools: each returns the summary that the command prints, and its JSON document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INPUTS = {"command": "command", "gpus": "gpus", "vllm": "vllm"}
 _MOST_TEXT = {False: 6_000, True: 24_000}
 _MOST_JSON = {False: 8_000, True: 48_000}
 """Maximum characters of a reply without and with details."""
-_CARD = {
+_SUMMARY_KEYS = {
     "diagnose": ("files", "outcome", "vllm", "root_cause", "internal_error", "remedies"),
     "lint": ("vllm", "issues", "fixed"),
     "migrate": ("vllm", "issues", "changed_defaults", "fixed", "diff"),
@@ -69,7 +69,7 @@ def diagnose(
     several = () if start else diagnosing.different_launches(evidence, answer, gpus=_gpus(gpus))
     blocks: list[TextBlock] = []
     for one in several or [answer]:
-        blocks += answers.card(
+        blocks += answers.view(
             one,
             is_explained=details,
             gpus=gpus,
@@ -207,7 +207,7 @@ def _reported(issues: Iterable[Any]) -> tuple[Any, ...]:
 
 def _reply(tool: str, blocks: Iterable[TextBlock], record: Any, *, details: bool) -> Reply:
     document = json.loads(to_json(record, indent=None))
-    kept = document if details else _card(document, ("schema", *_CARD[tool]))
+    kept = document if details else _summary_document(document, ("schema", *_SUMMARY_KEYS[tool]))
     return Reply(bounded(plain(blocks), details=details), _shown(_bounded_document(kept, _MOST_JSON[details])))
 
 
@@ -220,12 +220,12 @@ def _shown(value: Any) -> Any:
     return {_shown(key): _shown(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _card(document: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _summary_document(document: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """The members of a document with these keys, and those of its layouts."""
     kept = {key: document[key] for key in keys if key in document}
     if "layouts" in kept:
         apart = [key for key in keys if key not in ("model", "vllm", "gpus")]  # the same for all
-        kept["layouts"] = [_card(layout, apart) for layout in kept["layouts"]]
+        kept["layouts"] = [_summary_document(layout, apart) for layout in kept["layouts"]]
     return kept
 
 

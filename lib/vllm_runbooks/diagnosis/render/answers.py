@@ -104,7 +104,7 @@ def details(answer: Answer) -> list[TextBlock]:
     return [*parted(parts), BLANK]
 
 
-def card(answer: Answer, *, is_explained: bool, **inputs: Any) -> list[TextBlock]:
+def view(answer: Answer, *, is_explained: bool, **inputs: Any) -> list[TextBlock]:
     """The summary, and if explained everything below it; `inputs` as for `summarize`."""
     summary = summarize(answer, **inputs)
     if not is_explained:

@@ -109,7 +109,7 @@ def probe(
     )
 
 
-def _with_key(target: Target, name: str, *, is_key_local: bool) -> tuple[Target, str]:
+def _with_key(target: Target, name: str, *, is_key_local: bool = False) -> tuple[Target, str]:
     """The target with its key, and how to send one that was withheld: other hosts must not get an unnamed key."""
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
