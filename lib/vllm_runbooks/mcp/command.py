@@ -9,7 +9,7 @@ import click
 from vllm_runbooks.core.console import given
 
 
-@click.command(epilog=given.examples("mcp", "mcp --root /var/log/vllm"))
+@click.command(epilog=given.examples("mcp", "mcp --root ."))
 @click.option(
     "--root",
     "roots",
