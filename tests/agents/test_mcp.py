@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -139,6 +140,8 @@ async def explains(session: Session, _: Path) -> None:
     """An option by release, a symptom without its examples, and a printed line."""
     option = await session.call("explain", name="--swap-space", vllm="0.19.0")
     assert "vLLM 0.19.0 does not have it: 0.17.1 was the last release with it" in option
+    utilization = [await session.call("explain", name="gpu_memory_utilization", vllm=v) for v in ("0.19.0", "0.32.0")]
+    assert [re.findall(r"default `(0\.\d+)`", text)[0] for text in utilization] == ["0.9", "0.92"]
     symptom = await session.call("explain", name="oom.weights")
     assert "## Do first" in symptom
     assert "## Similar lines" not in symptom

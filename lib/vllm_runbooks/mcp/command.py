@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from vllm_runbooks.core.console import given
+from vllm_runbooks.core.console import given, output
 
 
 @click.command(epilog=given.examples("mcp", "mcp --root ."))
@@ -33,6 +34,8 @@ def mcp(context: click.Context, /, *, roots: tuple[Path, ...]) -> int:
     extras.require("`vllm-runbooks mcp`")
     from vllm_runbooks.mcp import server
 
+    if sys.stdin.isatty():
+        output.say("waiting for an MCP client on standard input; press Ctrl-C to stop")
     root = context.find_root().command
     server.server(roots, root if isinstance(root, click.Group) else None).run()
     return 0

@@ -60,7 +60,8 @@ def _option(entry: option_pages.OptionEntry, name: str, vllm: str, *, details: b
         "to come": f"does not have it yet: {status.first} is the first release with it",
     }.get(status.kind, "does not have it")
     about = f"\n\nvLLM {release.asked} {state}.\n"
-    head, _, rest = markdown_text.option_text(entry, load.rules().by_id, _shelf().symptoms.values()).partition("\n")
+    page = markdown_text.option_text(entry, load.rules().by_id, _shelf().symptoms.values(), release.version)
+    head, _, rest = page.partition("\n")
     document = {
         "kind": "option",
         "id": entry.name,

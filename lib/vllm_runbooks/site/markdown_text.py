@@ -58,6 +58,7 @@ def rule_text(rule: Rule) -> str:
     return page_text(rule_page(replace(rule, translations={})))
 
 
-def option_text(entry: OptionEntry, rules: Mapping[str, Rule], symptoms: Iterable[Symptom]) -> str:
-    """The entry of an option or variable: values, default, history, replacement."""
-    return page_text(entry_markdown(entry, {rule.id: rule.values for rule in rules.values()}, symptoms))
+def option_text(entry: OptionEntry, rules: Mapping[str, Rule], symptoms: Iterable[Symptom], release: str) -> str:
+    """The entry of an option or variable: values and default in a release, history, replacement."""
+    values = {rule.id: rule.values for rule in rules.values()}
+    return page_text(entry_markdown(entry, values, symptoms, release=release))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -86,6 +86,8 @@ class OptionEntry:
     changes: tuple[OptionChange, ...]
     target: str
     """Anchor of its entry."""
+    release: str | None = None
+    """Release of `data`; None for the last one with the option."""
 
     @property
     def came(self) -> OptionChange:
@@ -160,9 +162,17 @@ def entry_of(name: str) -> OptionEntry | None:
     return next((e for kind in ("option", "environment") for e in entries(kind) if e.target == target), None)
 
 
-def entry_markdown(entry: OptionEntry, rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom] = ()) -> str:
-    """An entry as on its page; parameters as for `sources`."""
+def entry_markdown(
+    entry: OptionEntry,
+    rules: Mapping[str, Mapping[str, Any]],
+    symptoms: Iterable[Symptom] = (),
+    *,
+    release: str | None = None,
+) -> str:
+    """An entry as on its page, with the values of a release if it has the entry; other parameters as for `sources`."""
     kind, described = ("option", _option) if entry.target.startswith("option-") else ("environment", _variable)
+    if release is not None and (record := options.load(release).records.get(f"{kind} {entry.name}")) is not None:
+        entry = replace(entry, data=record, release=release)
     return "\n\n".join(_entry(entry, described, _replacements(rules)[kind], _fixed(symptoms)))
 
 
@@ -403,9 +413,9 @@ def _values(values: Iterable[Any]) -> str:
 
 
 def _default(entry: OptionEntry) -> str:
-    """The default in the last release with the option; a computed default has its own table."""
+    """The default in the entry's release; a computed default has its own table."""
     default = entry.data.get("default")
-    release = entry.went.after if entry.went else options.known_releases()[-1]
+    release = entry.release or (entry.went.after if entry.went else options.known_releases()[-1])
     dest = entry.data.get("dest") or entry.name.strip("-").replace("-", "_")
     moving = options.load(release or "latest").records.get(f"default {dest}")
     return _value(default) if default is not None or moving is None else _moving(moving)
