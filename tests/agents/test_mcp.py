@@ -185,7 +185,8 @@ async def stays_inside(session: Session, folder: Path) -> None:
     assert "is outside of" in await session.error("diagnose", text="x", command_path="/etc/hosts")
     assert "is outside of" in await session.error("plan", model=str(outside), gpus="RTX3090")
     draft = ["--speculative-config", json.dumps({"model": str(outside), "num_speculative_tokens": 3})]
-    assert "is outside of" in await session.error("plan", model="Qwen/Qwen3-8B", gpus="RTX3090", options=draft)
+    for options in (draft, ["--download-dir", str(outside)]):
+        assert "is outside of" in await session.error("plan", model="Qwen/Qwen3-8B", gpus="RTX3090", options=options)
     assert "is a file" in await session.error("plan", model="Qwen/Qwen3-8B", gpus=str(outside / "secret.log"))
     assert "http(s)" in await session.error("probe", url="unix:///run/docker.sock")
 
