@@ -13,6 +13,7 @@ import pytest
 from browser import chromium, opened, served
 from vllm_runbooks.cli import commands
 from vllm_runbooks.site import building, search_index
+from vllm_runbooks.site.ranking import Ranking
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -81,6 +82,18 @@ def test_queries_find_the_right_page_first(found: Page) -> None:
     assert len(first) >= LEAST, {query: ranked[query][:3] for query in later}
     for query in later:
         assert any(re.fullmatch(QUERIES[query], page) for page in ranked[query][:5]), (query, ranked[query][:5])
+
+
+def test_the_search_without_a_browser_finds_the_right_page_too() -> None:
+    """The ranking in Python keeps the promise of the site's search: it answers agents."""
+    entries = building.search_entries(building._symptoms(), building._rules(), [], ROOT / "docs", commands)
+    ranking = Ranking(entries)
+    ranked = {query: [entry.page for entry in ranking.best(query, 5)] for query in QUERIES}
+
+    assert sum(bool(re.fullmatch(page, ranked[query][0])) for query, page in QUERIES.items()) >= LEAST
+    for query, page in QUERIES.items():
+        assert any(re.fullmatch(page, address) for address in ranked[query]), (query, ranked[query])
+    assert ranking.best("qqqqzzzz", 5) == ranking.best("", 5) == ranking.best("红烧牛肉面", 5) == []
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ _COMMANDS = {
     ),
     "lint": ("lint.commands.lint", "lint", "Check vLLM commands against a release; fix them."),
     "list": ("runbooks.commands.runbooks", "list_", "List the runbooks."),
+    "mcp": ("mcp.command", "mcp", "Serve these commands to an AI agent (MCP)."),
     "migrate": ("lint.commands.lint", "migrate", "Move a script to another vLLM release."),
     "pack": (
         "runbooks.commands.pack",
@@ -93,7 +94,7 @@ _GROUPS = {
     "Launch and operate": ("serve", "probe"),
     "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
     "Cases and catalog": ("record", "case", "catalog", "releases"),
-    "This tool": ("lab", "site", "completion"),
+    "This tool": ("lab", "mcp", "site", "completion"),
 }
 """Groups of commands in `--help`, by task."""
 

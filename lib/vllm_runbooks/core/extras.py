@@ -23,6 +23,7 @@ _PARTS: Mapping[str, _Extra] = MappingProxyType({
     "`vllm-runbooks lab`": _Extra("lab", ("jupyterlab", "ipywidgets", "anywidget")),
     "`check --ray`": _Extra("cluster", ("ray",)),
     "models on the Hub": _Extra("hub", ("huggingface_hub",)),
+    "`vllm-runbooks mcp`": _Extra("mcp", ("mcp",)),
     "the site": _Extra("site", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
 })  # fmt: skip
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.symptoms import Catalog
     from vllm_runbooks.core.evidence import Evidence
     from vllm_runbooks.core.records import Answer
-    from vllm_runbooks.core.views.styled import TextBlock
 
 
 @click.command(
@@ -117,9 +116,8 @@ def diagnose(
     from vllm_runbooks.core import printed
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.styled import BLANK, SentenceLines
-    from vllm_runbooks.core.views.summary import summary_view
     from vllm_runbooks.diagnosis import diagnosing
-    from vllm_runbooks.diagnosis.render import summaries
+    from vllm_runbooks.diagnosis.render import answers as render_answers
     from vllm_runbooks.reading import sources
 
     if logs and source is not None:
@@ -159,12 +157,16 @@ def diagnose(
             text = say("{count} logs of different launches, each diagnosed separately:", count=len(answers))
             terminal.show([SentenceLines(text, ""), BLANK])
         for number, one in enumerate(answers or [answer]):
-            summary = summaries.summarize(
-                one, gpus=gpus or "", has_command=has_command, start=start, pack=pack, again=again
+            view = render_answers.view(
+                one,
+                is_explained=explain,
+                gpus=gpus or "",
+                has_command=has_command,
+                start=start,
+                pack=pack,
+                again=again,
             )
-            if explain:
-                summary = replace(summary, fix=None)  # the details list it with the others
-            terminal.show([*([BLANK] if number else []), *summary_view(summary), *(_details(one) if explain else [])])
+            terminal.show([*([BLANK] if number else []), *view])
     return int(not all(one.outcome.is_healthy for one in answers or [answer]))
 
 
@@ -174,21 +176,6 @@ def _noted(answer: Answer) -> Answer:
 
     note = languages.Wording(answer.lang)("The logs are of different launches; diagnose each one separately.")
     return replace(answer, notes=(note, *answer.notes))
-
-
-def _details(answer: Answer) -> list[TextBlock]:
-    """Everything below a summary: why, how to verify, all fixes, figures, and the plan compared with the log."""
-    from vllm_runbooks.catalog import languages
-    from vllm_runbooks.core.views.styled import BLANK, Line
-    from vllm_runbooks.diagnosis.render import answers as render_answers
-
-    blocks = [BLANK, *render_answers.details(answer)]
-    if answer.plan is not None and answer.plan.terms:
-        from vllm_runbooks.plan.render import plans as render_plans
-
-        mark = languages.Wording(answer.lang).mark
-        blocks += [BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)]
-    return blocks
 
 
 def _command(name: str) -> str:

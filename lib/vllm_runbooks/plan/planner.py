@@ -153,6 +153,7 @@ def request(
     is_calibrated: bool = True,
     cards: Callable[[str], tuple[HostGpu, ...]] = host_loading.cards,
     access: hub.HubAccess | str = hub.HubAccess.CACHE,
+    check_name: Callable[[str], object] = str,
 ) -> plan_requests.PlanningRequest:
     """Read and check a request.
 
@@ -171,6 +172,8 @@ def request(
         cards: Function that reads the named GPUs.
         access: Where to read models that the catalog does not have: "network" (the Hub), "cache" (this host's
             caches of it) or "none".
+        check_name: Called with each model's name or folder, and with `download_dir`, before it is read; raises an error
+            for one that must not be read.
 
     Raises:
         InputError: A name is unknown, or the release rejects an option.
@@ -180,10 +183,20 @@ def request(
     if access not in tuple(hub.HubAccess):
         raise InputError(f"access: {access!r} is unknown; use {', '.join(hub.HubAccess)}")
     where = hub.HubAccess(access)
+
+    def named(model_name: str, settled: Mapping[str, Any]) -> PlannedModel:
+        for text in filter(None, (model_name, settled.get("download_dir"))):
+            check_name(text)
+        return model(model_name, settled, access=where)
+
+    def drafted_by(draft_name: str) -> DraftModel | None:
+        check_name(draft_name)
+        return _draft(draft_name, where)
+
     return plan_reading.read(
         plan_reading.PlanSources(
-            lambda model_name, settled: model(model_name, settled, access=where),
-            lambda draft_name: _draft(draft_name, where),
+            named,
+            drafted_by,
             cards,
             knowledge.knowledge,
         ),

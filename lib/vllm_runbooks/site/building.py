@@ -30,6 +30,7 @@ from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.runbooks.notebook import load_runbook
 from vllm_runbooks.site import (
+    agent_files,
     browser_pages,
     header,
     option_pages,
@@ -118,6 +119,7 @@ def build(
         say("adding content security policies and the in-browser pages")
         sealed.seal(built)
         browser_pages.write(docs, built, pyodide, lacking)
+        agent_files.write(built, symptoms, rules, docs, commands)
         (built / MARKER).touch()
         _publish(built, out)
     return out / "index.html"

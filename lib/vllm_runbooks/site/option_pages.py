@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -86,6 +86,8 @@ class OptionEntry:
     changes: tuple[OptionChange, ...]
     target: str
     """Anchor of its entry."""
+    release: str | None = None
+    """Release of `data`; None for the last one with the option."""
 
     @property
     def came(self) -> OptionChange:
@@ -141,11 +143,7 @@ def links() -> dict[str, str]:
 
 def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom]) -> dict[str, str]:
     """All pages by file name; `rules` are the tables of the rules by id, for replacements."""
-    fixed: dict[str, dict[str, str]] = {}
-    for symptom in symptoms:
-        for edit in (edit for remedy in symptom.remedies for edit in remedy.edits):
-            fixed.setdefault(edit.name, {})[symptom.id] = symptom.title
-    gone = {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
+    gone, fixed = _replacements(rules), _fixed(symptoms)
     files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
         pages: dict[str, list[OptionEntry]] = {}
@@ -156,6 +154,38 @@ def sources(rules: Mapping[str, Mapping[str, Any]], symptoms: Iterable[Symptom])
         for name, members in ordered.items():
             files[f"{folder}/{file_name(name)}.md"] = _page(kind, name, members, gone[kind], fixed)
     return files
+
+
+def entry_of(name: str) -> OptionEntry | None:
+    """The entry of an option, by any spelling, or of a variable; None if no known release has it."""
+    target = links().get(name)
+    return next((e for kind in ("option", "environment") for e in entries(kind) if e.target == target), None)
+
+
+def entry_markdown(
+    entry: OptionEntry,
+    rules: Mapping[str, Mapping[str, Any]],
+    symptoms: Iterable[Symptom] = (),
+    *,
+    release: str | None = None,
+) -> str:
+    """An entry as on its page, with the values of a release if it has the entry; other parameters as for `sources`."""
+    kind, described = ("option", _option) if entry.target.startswith("option-") else ("environment", _variable)
+    if release is not None and (record := options.load(release).records.get(f"{kind} {entry.name}")) is not None:
+        entry = replace(entry, data=record, release=release)
+    return "\n\n".join(_entry(entry, described, _replacements(rules)[kind], _fixed(symptoms)))
+
+
+def _replacements(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
+
+
+def _fixed(symptoms: Iterable[Symptom]) -> _Fixed:
+    fixed: dict[str, dict[str, str]] = {}
+    for symptom in symptoms:
+        for edit in (edit for remedy in symptom.remedies for edit in remedy.edits):
+            fixed.setdefault(edit.name, {})[symptom.id] = symptom.title
+    return fixed
 
 
 def _is_removed(entry: OptionEntry) -> bool:
@@ -383,9 +413,9 @@ def _values(values: Iterable[Any]) -> str:
 
 
 def _default(entry: OptionEntry) -> str:
-    """The default in the last release with the option; a computed default has its own table."""
+    """The default in the entry's release; a computed default has its own table."""
     default = entry.data.get("default")
-    release = entry.went.after if entry.went else options.known_releases()[-1]
+    release = entry.release or (entry.went.after if entry.went else options.known_releases()[-1])
     dest = entry.data.get("dest") or entry.name.strip("-").replace("-", "_")
     moving = options.load(release or "latest").records.get(f"default {dest}")
     return _value(default) if default is not None or moving is None else _moving(moving)

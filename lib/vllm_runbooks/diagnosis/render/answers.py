@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined
 from vllm_runbooks.catalog.load import load_catalog
@@ -101,6 +102,20 @@ def details(answer: Answer) -> list[TextBlock]:
     if answer.hidden:
         parts.append([SentenceLines(styled(answer_words.left_out(answer), Tone.FAINT), "")])
     return [*parted(parts), BLANK]
+
+
+def view(answer: Answer, *, is_explained: bool, **inputs: Any) -> list[TextBlock]:
+    """The summary, and if explained everything below it; `inputs` as for `summarize`."""
+    summary = summarize(answer, **inputs)
+    if not is_explained:
+        return summary_view(summary)
+    blocks = [*summary_view(replace(summary, fix=None)), BLANK, *details(answer)]  # the details list it with the others
+    if answer.plan is not None and answer.plan.terms:
+        from vllm_runbooks.plan.render import plans as render_plans
+
+        mark = Wording(answer.lang).mark
+        blocks += [BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)]
+    return blocks
 
 
 def interim(answer: Answer) -> str:

@@ -49,6 +49,7 @@ def probe(
     patience_s: float = 60.0,
     first_s: float | None = None,
     is_verified: bool = True,
+    is_key_local: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Observation:
     """Observe a running server.
@@ -69,6 +70,7 @@ def probe(
         patience_s: Timeout per answer.
         first_s: Timeout of the port and of /health; by default at most 10 s.
         is_verified: Whether the certificate must be valid.
+        is_key_local: Whether the key of the default variable is sent to this host alone.
         say: Reports slow actions.
     """
     check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
@@ -80,7 +82,7 @@ def probe(
             raise InputError(f"{name}: {number!r} is not a valid duration; use {_LEAST_S:g} to {_MOST_S:g} seconds")
     # Its counts are checked without a load as well: invalid ones are a mistake of the caller.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
-    target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
+    target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env, is_key_local=is_key_local)
     # Report unreadable input before the server is queried.
     text = _command(command) if command.strip() else None
     seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
@@ -107,7 +109,7 @@ def probe(
     )
 
 
-def _with_key(target: Target, name: str) -> tuple[Target, str]:
+def _with_key(target: Target, name: str, *, is_key_local: bool = False) -> tuple[Target, str]:
     """The target with its key, and how to send one that was withheld: other hosts must not get an unnamed key."""
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
@@ -127,12 +129,10 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
             "cannot be sent; set the key as one line"
         )
     redact_value(key)
-    if name or target.is_verified or is_local(target):
+    if name or is_local(target) or (target.is_verified and not is_key_local):
         return replace(target, key=key), ""
-    return target, (
-        f"{KEY} is set but was not sent: {target.place} is neither this host nor verified by a certificate; "
-        f"--key-env {KEY} sends it"
-    )
+    what = "not this host" if is_key_local else "neither this host nor verified by a certificate"
+    return target, f"{KEY} is set but was not sent: {target.place} is {what}; --key-env {KEY} sends it"
 
 
 def _command(name: str) -> str:

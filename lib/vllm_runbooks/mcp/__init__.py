@@ -1,0 +1,1 @@
+"""`mcp`: the commands as tools of an MCP server, for agents."""
