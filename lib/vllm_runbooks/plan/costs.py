@@ -294,7 +294,7 @@ class _Activation(NamedTuple):
 
 
 def _kept(
-    shape: Shape, figures: _Figures, settings: LaunchSettings, place: _RankPlace, expert_bytes: int, state: int
+    shape: Shape, settings: LaunchSettings, place: _RankPlace, expert_bytes: int, state: int
 ) -> tuple[Band, _KeptResults]:
     """Memory still allocated after the forward pass.
 
@@ -305,7 +305,7 @@ def _kept(
     passed = 0 if place.is_first else 2 * state
     largest = place.capability is None or place.capability >= (9, 0)
     cublas = _WORKSPACE_FROM_90 if largest and place.capability else _WORKSPACE
-    shared = _attention_workspace(figures, settings, place.capability)
+    shared = _attention_workspace(_figures(shape), settings, place.capability)
     band = Band(
         max(shared, int(expert_bytes * kept_results.low)) + passed + _WORKSPACE,
         max(shared, int(gathered * kept_results.expected)) + passed + cublas,
@@ -388,7 +388,7 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
     width = settings.value_bytes
     expert_bytes, freed = _expert_bytes(figures, settings, width)
     kept, kept_results = _kept(
-        shape, figures, settings, place, expert_bytes, settings.scheduler.batched_tokens * figures.hidden * width
+        shape, settings, place, expert_bytes, settings.scheduler.batched_tokens * figures.hidden * width
     )
     total = _forward(figures, settings, place, kept, freed if kept_results is _FREED else 0)
     source = _FORWARD_SOURCE
