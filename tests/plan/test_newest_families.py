@@ -171,6 +171,18 @@ def test_deepseek_v4_has_the_weights_of_its_class(tp: int) -> None:
     assert _loaded(shape(_config("deepseek-ai/DeepSeek-V4-Flash")), Ranks(tp)) == _deepseek_v4_flash(tp)
 
 
+_SMALL_V4: dict[str, Any] = {
+    "num_hidden_layers": 3, "num_nextn_predict_layers": 0, "n_routed_experts": 8, "vocab_size": 32_768,
+    "max_position_embeddings": 4096, "compress_ratios": [0, 0, 4, 128, 4], "rms_norm_eps": 1e-6, "hidden_act": "silu",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tp", "built"), [(1, 1_296_351_004), (2, 678_728_220)])
+def test_a_rank_of_deepseek_v4_has_the_bytes_of_vllms_class(tp: int, built: int) -> None:
+    """As vLLM 0.32.0 builds it on the meta device (`tests/classes_of_vllm.py --deepseek-v4`), without a draft layer."""
+    assert _loaded(shape({**_config("deepseek-ai/DeepSeek-V4-Flash"), **_SMALL_V4}), Ranks(tp)) == built
+
+
 @pytest.mark.parametrize(("tp", "printed"), [(2, 74.02), (2, 74.08), (2, 74.35), (4, 38.09)])
 def test_the_range_of_deepseek_v4_covers_printed_weights(tp: int, printed: float) -> None:
     """Launches of DeepSeek V4 Flash print up to 0.45% more than the sum with its buffers."""

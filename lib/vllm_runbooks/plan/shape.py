@@ -1128,8 +1128,8 @@ def _compressed(config: Mapping[str, Any], missing: dict[str, None]) -> tuple[tu
         whole = "tensor" if is_float else "channel"
         strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else whole))
         style = str(group.get("format") or config.get("format") or config.get("quant_algo") or "")
-        is_small = is_float and bits == 4
-        shares = _count(weights.get("group_size")) or (32 if "mxfp4" in style else 16 if is_small else 0)
+        is_small = is_float and (bits == 4 or "mxfp8" in style)
+        shares = _count(weights.get("group_size")) or (32 if "mxfp" in style else 16 if is_small else 0)
         formats.append((
             _strings(group.get("targets")) or ("Linear",),
             Format(
