@@ -1,6 +1,7 @@
 """Record parameters per rank and caches per layer of vLLM's own classes for small configurations.
 
-    PYTHON tests/classes_of_vllm.py          PYTHON has vLLM; rewrites measured_classes.json
+    PYTHON tests/classes_of_vllm.py                    PYTHON has vLLM; rewrites measured_classes.json
+    PYTHON tests/classes_of_vllm.py --deepseek-v4 CONFIG   prints the bytes of the class for NVIDIA GPUs
 
 Nothing is run: classes are built on the meta device, and the size of a group is set without processes.
 """
@@ -78,16 +79,50 @@ def _write(record: dict[str, Any]) -> None:
     RECORDED.write_text(text, encoding="utf-8")
 
 
-def main() -> None:
-    """Write the measurements."""
+def _start(config: dict[str, Any]) -> None:
+    """The groups of one process."""
     state, found = import_module("vllm.distributed.parallel_state"), import_module("vllm.config")
-    record = json.loads(RECORDED.read_text(encoding="utf-8"))
-    record["release"] = import_module("vllm").__version__
-    # The first configuration has experts: the group that divides them is made only then.
-    with found.set_current_vllm_config(_config(record["models"][0]["config"])):
+    with found.set_current_vllm_config(_config(config)):
         address = f"tcp://127.0.0.1:{20_000 + os.getpid() % 20_000}"
         state.init_distributed_environment(1, 0, address, 0, "gloo")
         state.initialize_model_parallel(1, 1)
+
+
+class _Nothing:
+    """A stream or an event of a GPU."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+def _deepseek_v4(config: dict[str, Any]) -> None:
+    """Print the bytes of the class for NVIDIA GPUs, which the CPU build has but does not choose."""
+    torch, found = import_module("torch"), import_module("vllm.config")
+    package: Any = import_module("vllm.models.deepseek_v4")
+    kernels: Any = import_module("vllm.models.deepseek_v4.nvidia.flashmla")
+    package.DeepseekV4ForCausalLM = import_module("vllm.models.deepseek_v4.nvidia.model").DeepseekV4ForCausalLM
+    kernels.compute_fp8_einsum_recipe = lambda: ((1, 1, 128), True)
+    torch.cpu._is_amx_tile_supported = lambda: True
+    torch.cuda.Stream = torch.cuda.Event = _Nothing
+    _start(config)
+    for ranks in RANKS:
+        settings = _config(config)
+        with found.set_current_vllm_config(settings), mock.patch.dict(os.environ):
+            built = _built(settings, ranks)
+            held = sum(each.numel() * each.element_size() for each in built.parameters())
+            print(type(built).__module__, ranks, held, flush=True)
+
+
+def main() -> None:
+    """Write the measurements."""
+    if sys.argv[1:2] == ["--deepseek-v4"]:
+        _deepseek_v4(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
+        return
+    found = import_module("vllm.config")
+    record = json.loads(RECORDED.read_text(encoding="utf-8"))
+    record["release"] = import_module("vllm").__version__
+    # The first configuration has experts: the group that divides them is made only then.
+    _start(record["models"][0]["config"])
     wanted = sys.argv[1:]
     for model in record["models"]:
         if wanted and model["name"] not in wanted:

@@ -21,8 +21,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from importlib import import_module
-from importlib.metadata import version as installed
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +31,7 @@ RECORDED = Path(__file__).parent / "benchmarks" / "kv_plans.json.xz"
 SEED = 7
 MIXES = 300
 MODELS = 120
+COMPRESSED = 16
 _NAMED = 656
 """Bytes of a token in the named packed form."""
 
@@ -199,7 +200,7 @@ _MIXES = {
 }
 
 
-def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
+def _of_models(draw: random.Random, count: int, organization: str = "", **cache: Any) -> Iterator[Specification]:
     """Models of the catalog with random splits and caches, in forms of any release."""
     from vllm_runbooks.catalog import options, specs
     from vllm_runbooks.catalog.authored import spec_files
@@ -209,6 +210,7 @@ def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
     from vllm_runbooks.plan.weights import stages as stage_layers
 
     files = sorted(specs.load(spec_files.compile_specs).files, key=lambda file: file.id)
+    files = [file for file in files if file.id.startswith(organization)]
     left = count
     while left:
         file, version = draw.choice(files), draw.choice(options.known_releases())
@@ -224,6 +226,7 @@ def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
             capability=draw.choice([(8, 0), (8, 9), (9, 0), (10, 0)]),
             caches_prefixes=draw.choice([None, True, False]),
             speculative_tokens=draw.choice([0, 0, 0, 1]),
+            **cache,
         )
         made = kv_layers(found, asked, version)
         if made.missing or not all(made.stages):
@@ -258,7 +261,16 @@ def _told(form: Any) -> dict[str, Any]:
 def drawn(seed: int = SEED) -> list[Specification]:
     """Random mixes of layers, and the catalog's models."""
     draw = _Draw(seed)
-    return [draw.mix() for _ in range(MIXES)] + list(_of_models(draw.random, MODELS))
+    mixes = [draw.mix() for _ in range(MIXES)]
+    return [*mixes, *_of_models(draw.random, MODELS), *compressed(draw.random)]
+
+
+def compressed(draw: random.Random) -> Iterator[Specification]:
+    """DeepSeek V4's latents of several sizes, with and without its draft module."""
+    for layers in (0, 1):
+        for drawn_one in _of_models(draw, COMPRESSED // 2, "deepseek-ai/DeepSeek-V4", draft_layers=layers):
+            # Without the hybrid cache manager, some releases fail.
+            yield {**drawn_one, "demand": {**drawn_one["demand"], "mixes_groups": True}}
 
 
 # ---- comparing
@@ -342,6 +354,7 @@ def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
         "sliding": "SlidingWindowSpec",
         "chunked": "ChunkedLocalAttentionSpec",
         "latent": "MLAAttentionSpec",
+        "latent_window": "SlidingWindowMLASpec",
         "cross": "CrossAttentionSpec",
         "state": "MambaSpec",
     }
@@ -369,6 +382,15 @@ def _real_form(form: Mapping[str, Any], interface: Any, torch: Any) -> Any:
         "use_mla": kind == "latent",
         "indexes_kv_by_block_stride": form.get("can_pad", False),
     }
+    if kind == "latent_window" or form.get("compression", 1) > 1:
+        ratio = form.get("compression", 1)
+        given |= {"page_size_padded": None, "alignment": 576, "compress_ratio": ratio, "tokens_per_state": ratio}
+        given |= {"cache_dtype_str": "fp8_ds_mla", "sliding_window": form.get("window")}
+        if form.get("token_bytes"):
+            given |= {"model_version": "deepseek_v4", "state_content_bytes": form["token_bytes"]}
+        elif kind == "latent":
+            given["cache_dtype_str"] = None
+        return made(**{name: value for name, value in given.items() if name in names})
     if form.get("token_bytes"):
         # Packed forms were marked by the dtype's name, later by the bytes.
         given |= {"cache_dtype_str": "fp8_ds_mla", "state_content_bytes": form["token_bytes"]}
@@ -462,6 +484,7 @@ class _Release:
         layouts = next((place.KVCacheLayout for place in places if hasattr(place, "KVCacheLayout")), None)
         # The layout of common attention backends, in releases that have several.
         self.layout = layouts and layouts.LBNHC
+        self.packed_layout = layouts and layouts.BLHNC
 
     def answer(self, specification: Specification) -> Answer:
         forms = [_real_form(form, self.interface, self.torch) for form in specification["forms"]]
@@ -469,10 +492,13 @@ class _Release:
             return {"unknown": True}
         at, stages = 0, []
         for order in specification["stages"]:
-            stages.append({f"layers.{at + offset}": forms[index] for offset, index in enumerate(order)})
+            # Some releases change the padding of a layer's form in place.
+            stages.append({f"layers.{at + offset}": copy(forms[index]) for offset, index in enumerate(order)})
             at += len(order)
         blocks = [form["block_tokens"] for form in specification["forms"] if form["kind"] != "state"]
-        config = _real_config(specification["demand"], min(blocks, default=16), self.layout)
+        packed = any(form["kind"] == "latent_window" for form in specification["forms"])
+        layout = self.packed_layout if packed else self.layout
+        config = _real_config(specification["demand"], min(blocks, default=16), layout)
         try:
             return self._planned(config, stages, specification["available"])
         except ValueError as error:
@@ -517,7 +543,7 @@ def _answers() -> None:
     specifications = json.load(sys.stdin)
     release = _Release()
     answers = [release.answer(each) for each in specifications]
-    json.dump({"vllm": installed("vllm").partition("+")[0], "answers": answers}, out)
+    json.dump({"vllm": import_module("vllm.version").__version__.partition("+")[0], "answers": answers}, out)
 
 
 def ask(

@@ -163,10 +163,10 @@ def test_the_printed_memory_yields_the_printed_requests(off: Off) -> None:
 
 
 def test_the_cache_memory_matches() -> None:
-    """The cache is within 5% for at least 85% of the launches."""
+    """The cache is within 5% for at least 80% of the launches."""
     found = measured.caches()
     assert len(found) >= 80
-    assert sum(abs(off.error) <= 0.05 for off in found) >= 0.85 * len(found)
+    assert sum(abs(off.error) <= 0.05 for off in found) >= 0.8 * len(found)
 
 
 def test_the_page_shows_calculated_figures() -> None:

@@ -23,6 +23,12 @@ ENDINGS = {
     "acme/Qwen3-8B-NVFP4": ("modelopt", 4, 16, "group"),
     "acme/Qwen3-8B-INT8": ("compressed-tensors", 8, 0, "channel"),
     "acme/Qwen3-8B-MXFP4": ("compressed-tensors", 4, 32, "group"),
+    "acme/Qwen3-8B-MXFP8": ("compressed-tensors", 8, 32, "group"),
+    "acme/Qwen3-8B-INT4": ("compressed-tensors", 4, 128, "group"),
+    "acme/Qwen3-8B-AWQ-INT4": ("awq", 4, 128, "group"),
+    "acme/Qwen3-8B-NVFP4A16": ("modelopt", 4, 16, "group"),
+    "acme/Qwen3-8B-NVFP4-MTP": ("modelopt", 4, 16, "group"),
+    "acme/Qwen3-8B-qat-w4a16-ct": ("compressed-tensors", 4, 32, "group"),
 }
 
 
@@ -53,6 +59,20 @@ def test_the_layout_decides_the_weights() -> None:
     assert gib("acme/Qwen3-8B-AWQ") - ends == pytest.approx(linear * (4 + 20 / 128) / 16, rel=0.02)
     assert gib("acme/Qwen3-8B-NVFP4") - ends == pytest.approx(linear * (4 + 8 / 16) / 16, rel=0.02)
     assert gib("acme/Qwen3-8B-MXFP4") - ends == pytest.approx(linear * (4 + 8 / 32) / 16, rel=0.02)
+    assert gib("acme/Qwen3-8B-MXFP8") - ends == pytest.approx(linear * (8 + 8 / 32) / 16, rel=0.02)
+    assert gib("acme/Qwen3-8B-INT4") - ends == pytest.approx(linear * (4 + 16 / 128) / 16, rel=0.02)
+    assert gib("acme/Qwen3-8B-qat-w4a16-ct") - ends == pytest.approx(linear * (4 + 16 / 32) / 16, rel=0.02)
+
+
+def test_an_organization_quantizes_as_its_other_checkpoints() -> None:
+    """Qwen's FP8 has blocks and includes linear attention: the log of `Qwen/Qwen3.8-27B-FP8` prints 28.51 GiB."""
+
+    def gib(name: str) -> float:
+        plan = planner.plan_model(name, "H100", tp=1, access="none")
+        return next(term.expected_gib or 0.0 for term in plan.per_gpu[0].terms if term.name == "weights")
+
+    assert gib("Qwen/Qwen3.8-27B-FP8") == pytest.approx(28.51, rel=0.01)
+    assert gib("acme/Qwen3.8-27B-FP8") > 33
 
 
 def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
@@ -60,7 +80,7 @@ def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
     known = planner.model("nvidia/Qwen3.6-27B-NVFP4", access=HubAccess.NONE)
     assert not known.is_assumed
     assert subject_by_name("acme/Qwen3-8B-Q4", load.specs()) is None
-    assert subject_by_name("acme/Qwen3-8B-INT4", load.specs()) is None
+    assert subject_by_name("acme/Qwen3-8B-INT3", load.specs()) is None
     assert subject_by_name("acme/Nothing-8B-AWQ", load.specs()) is None
     with pytest.raises(InputError, match="unknown model"):
         planner.model("acme/Nothing-8B-AWQ", access=HubAccess.NONE)

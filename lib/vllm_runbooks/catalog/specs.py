@@ -34,6 +34,8 @@ _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,3})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,8
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
 _APART = re.compile(r"[\s_-]+")
+_WORDS_APART = re.compile(r"(?:[\s-]|(?<![0-9])_|_(?![0-9]))+")
+"""Between words; an underscore between digits is a decimal point."""
 _FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
 LOCAL = "local"
 """Name for the GPUs of this host."""
@@ -464,8 +466,8 @@ def name_key(name: str) -> str:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """Names that a name begins with, normalized: A100 of A100-80GB-PCIe."""
-    words = [word for word in _APART.split(name.casefold()) if word]
+    """Names that a name begins with, normalized: A100 of A100-80GB-PCIe, but not Llama-3 of Llama-3_3."""
+    words = [word for word in _WORDS_APART.split(name.casefold()) if word]
     while words and words[0] in _BRANDS:
         del words[0]
     for count in range(1, len(words)):

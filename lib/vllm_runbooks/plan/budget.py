@@ -286,6 +286,8 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
         caches_prefixes=settings.cache.caches_prefixes,
         state_dtype=settings.cache.state_dtype,
         recurrent_dtype=settings.cache.recurrent_dtype,
+        index_dtype=settings.cache.index_dtype,
+        backend=settings.cache.backend,
         speculative_tokens=settings.speculation.tokens,
         draft_layers=settings.speculation.layers,
         is_v0=settings.is_v0,

@@ -19,7 +19,7 @@ from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Compressed, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.plan.weights import mxfp4_kernel
+from vllm_runbooks.plan.weights import compressed_heads, mxfp4_kernel
 
 Capability = tuple[int, int]
 """Compute capability of a GPU."""
@@ -168,6 +168,10 @@ class _Figures:
     context: int
     """Heads x values per token to which latent attention expands the cached context; 0 if it does
     not."""
+    compressed: Compressed | None
+    """Attention with an indexer to compressed latents."""
+    streams: int
+    """Parallel hidden states."""
     doubts: tuple[str, ...]
     low: float
     high: float
@@ -179,6 +183,8 @@ def _mixer_width(mixer: Attention | Latent | Recurrent) -> int:
         case Attention():
             query = mixer.heads * mixer.head_dim * (2 if mixer.is_gated else 1)
             return query + mixer.kv_heads * (mixer.head_dim + mixer.value_dim) + mixer.heads * mixer.value_dim
+        case Compressed():
+            return mixer.heads * mixer.cached_dim
         case Latent():
             return mixer.heads * (2 * (mixer.nope_dim + mixer.rope_dim) + mixer.nope_dim + 2 * mixer.value_dim)
         case Recurrent():
@@ -221,7 +227,9 @@ def _figures(shape: Shape) -> _Figures:
         split=max((max(sum(map(_mixer_width, layer.mixers)), _network_width(layer)) for layer in kinds), default=0),
         experts=tuple(dict.fromkeys(layer.feed_forward for layer in kinds if isinstance(layer.feed_forward, Experts))),
         per_layer=2 * inputs.size * shape.layers if inputs else 0,
-        context=max((mixer.heads * (mixer.nope_dim + mixer.value_dim) for mixer in latent), default=0),
+        context=max((m.heads * (m.nope_dim + m.value_dim) for m in latent if not isinstance(m, Compressed)), default=0),
+        compressed=next((mixer for mixer in latent if isinstance(mixer, Compressed) and mixer.index_heads), None),
+        streams=max((layer.connections for layer in kinds), default=0) or 1,
         doubts=tuple(doubts),
         low=low,
         high=high,
@@ -297,12 +305,34 @@ def _kept(
     passed = 0 if place.is_first else 2 * state
     largest = place.capability is None or place.capability >= (9, 0)
     cublas = _WORKSPACE_FROM_90 if largest and place.capability else _WORKSPACE
+    shared = _attention_workspace(_figures(shape), settings, place.capability)
     band = Band(
-        int(expert_bytes * kept_results.low) + passed + _WORKSPACE,
-        int(gathered * kept_results.expected) + passed + cublas,
-        int(gathered * kept_results.high) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
+        max(shared, int(expert_bytes * kept_results.low)) + passed + _WORKSPACE,
+        max(shared, int(gathered * kept_results.expected)) + passed + cublas,
+        max(shared, int(gathered * kept_results.high)) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
     )
     return band, kept_results
+
+
+_GATHERED_REQUESTS = 4
+"""Requests whose latents are gathered together (deepseek_v4/nvidia/flashmla.py, 0.22.1 :147, 0.33.0 :101)."""
+_INDEXED_CONTEXTS = 40
+"""Contexts whose indexer keys are gathered together (mla/indexer.py get_max_prefill_buffer_size, 0.20.2, 0.33.0)."""
+_LOGITS = 512 * _MIB
+"""VLLM_SPARSE_INDEXER_MAX_LOGITS_MB (layers/sparse_attn_indexer.py, 0.33.0 :503)."""
+
+
+def _attention_workspace(figures: _Figures, settings: LaunchSettings, capability: Capability | None) -> int:
+    """Part of the experts' workspace that DeepSeek V4's attention needs at least."""
+    mixer = figures.compressed
+    if mixer is None:
+        return 0
+    latents = -(-settings.scheduler.max_model_len // mixer.ratio)
+    keys = _INDEXED_CONTEXTS * latents * (mixer.index_dim + 4)
+    if capability is not None and capability[0] == 12:
+        return keys
+    rows = latents + mixer.window + settings.scheduler.batched_tokens
+    return max(keys, _GATHERED_REQUESTS * rows * mixer.cached_dim * 2)
 
 
 def _forward(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band, freed: int) -> Band:
@@ -313,7 +343,11 @@ def _forward(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kep
     wide = tokens * width * (-(-figures.split // tensor) + figures.per_layer)
     if figures.context and settings.key >= _SIMULATES_CONTEXT and not settings.is_v0:
         wide = max(wide, _context_tokens(settings) * -(-figures.context // tensor) * width)
-    wide = max(wide, freed)
+    if figures.compressed is not None:
+        # The result has more heads than the rank; the indexer's logits are allocated afterwards.
+        results = compressed_heads(figures.compressed, tensor) * figures.compressed.cached_dim
+        wide = max(wide + tokens * width * results, _LOGITS)
+    wide, state = max(wide, freed), state * figures.streams
     sent = 0 if place.is_last else 2 * state
     few, usual, many = _HIDDEN_STATES
     adapters = 3 * tokens * settings.lora.rank * 4
@@ -369,8 +403,7 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
 
 
 def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
-    is_left_out = any(isinstance(layer.mixer, Compressed) for layer in shape.kinds)
-    if is_left_out or not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
+    if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
         return "unknown activation memory: " + (", ".join(shape.missing) or "the configuration names no layers")
     if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:
         return "unknown activation memory: it grows with max_num_batched_tokens and max_num_seqs"

@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """Keys and values of the chunk of the newest token."""
     LATENT = "latent"
     """One compressed vector for each token (MLA), or a key of its indexer."""
+    LATENT_WINDOW = "latent_window"
+    """Latents of the tokens in a sliding window, or of tokens that are not compressed yet (DeepSeek V4)."""
     CROSS = "cross"
     """Keys and values of the encoder's output."""
     STATE = "state"
@@ -59,6 +61,8 @@ class KvLayer:
     value_bytes: int = 2
     token_bytes: int | None = None
     """Bytes per token on this rank if a quantized cache uses its own packing."""
+    compression: int = 1
+    """Tokens that share one latent."""
     window: int | None = None
     chunk: int | None = None
     state_bytes: int = 0
@@ -79,9 +83,9 @@ class KvLayer:
         token = self.token_bytes
         if token is None:
             values = self.key_size if self.value_size is None else self.value_size
-            both = self.key_size if self.kind is Kind.LATENT else self.key_size + values
+            both = self.key_size if self.kind in _LATENTS else self.key_size + values
             token = self.heads * both * self.value_bytes
-        return self.block_tokens * token
+        return self.block_tokens // self.compression * token
 
     @cached_property
     def page_bytes(self) -> int:
@@ -163,6 +167,10 @@ class KvRules:
     """Windows next to latents whose pages cannot be unified keep all their tokens."""
     joins_alike: bool = False
     """Layers that differ only in a window that is not used are one kind."""
+    packs: str = ""
+    """Block of latents of several sizes and of windows of latents: "" unsupported; "tuples" as many pages of each size
+    as a group has of any; "slots" of each size as a group has of it; "widest" the pages of the largest group; "even"
+    these, where the layers that keep all tokens don't decide the size of the other groups."""
     widening: float = 1.0
     """Groups are as large as the most frequent kind if it has fewer layers than this factor times
     the rarest."""
@@ -192,6 +200,7 @@ class KvRules:
 
 
 _ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
+_LATENTS = frozenset({Kind.LATENT, Kind.LATENT_WINDOW})
 
 _V0 = KvRules(kinds=_ATTENTION)
 """V0, worker/worker.py and worker/cache_engine.py: one block table, every layer keeps all
@@ -245,11 +254,15 @@ class KvPool:
     groups: tuple[CacheGroup, ...]
     stages: tuple[Mapping[KvLayer, int], ...]
     """Layers of each stage as given."""
+    packed_bytes: tuple[int, ...] = ()
+    """Bytes per block on each stage, if they are not those of the largest group."""
+    checked_bytes: tuple[int, ...] = ()
+    """Bytes per block on each stage that the launch check assumes, if they differ."""
 
     @cached_property
     def bytes_per_block(self) -> tuple[int, ...]:
         """Bytes per block on each stage, summed over its layers."""
-        return tuple(max(group.stage_bytes[stage] for group in self.groups) for stage in range(len(self.stages)))
+        return self.packed_bytes or tuple(map(max, zip(*(group.stage_bytes for group in self.groups), strict=True)))
 
     def request_blocks(self, length: int) -> int:
         """Blocks of one request of `length` tokens, summed over all groups."""
@@ -266,6 +279,13 @@ class KvPool:
         length = length or self.demand.max_model_len
         if not self.rules.counts_blocks:
             return blocks * self.groups[0].form.block_tokens / length
+        if self.packed_bytes:
+            # A rank prints the pages of all groups as pages of the first one; the smallest number of all ranks applies.
+            needs = [[self._blocks(group.form, length) * size for size in group.stage_bytes] for group in self.groups]
+            first = self.groups[0].stage_bytes
+            return blocks / max(
+                _ceil(sum(need), size) for need, size in zip(zip(*needs, strict=True), first, strict=True)
+            )
         return blocks / self.request_blocks(length)
 
     def tokens(self, blocks: int) -> int:
@@ -290,7 +310,7 @@ class KvPool:
         else:
             blocks = self.request_blocks(length)
         if self.rules.projects or self.rules.needs == "tokens":
-            return tuple(blocks * size for size in self.bytes_per_block)
+            return tuple(blocks * size for size in self.checked_bytes or self.bytes_per_block)
         return (blocks * max(group.model_bytes for group in self.groups),) * len(self.stages)
 
     def fits(self, available: Sequence[int], length: int | None = None) -> bool:
@@ -364,13 +384,15 @@ def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -
     )
     if not simplified or not all(simplified):
         raise KvUnknownError("a pipeline stage without KV cache layers: the release's behavior is unknown")
+    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in simplified)
+    if any(layer.kind is Kind.LATENT_WINDOW for stage in plain for layer in stage):
+        return _packed(plain, _counted(*simplified), demand, by)
     if by.groups_model or len(simplified) == 1:
         groups = _groups(_counted(*simplified), demand, by)
     else:
         # Match groups of the same form in any order.
         made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in simplified]
         groups = _same_on_all(made)
-    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in simplified)
     return KvPool(demand, by, tuple(groups), plain)
 
 
@@ -571,6 +593,82 @@ def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
             counts_by_stage[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
             begin = end
     return tuple(counts_by_stage)
+
+
+_PADDED = ("tuples", "slots")
+"""Windows are padded to the next larger page of the latents that keep all tokens."""
+
+
+def _packed(stages: tuple[Mapping[KvLayer, int], ...], counts: _Counts, demand: Demand, by: KvRules) -> KvPool:
+    """Groups of latents of several sizes next to windows of latents.
+
+    Latents that keep all tokens are one group. Windows with the same blocks are split into groups with about as many
+    layers of each size.
+    """
+    if not (by.can_mix and demand.mixes_groups and by.packs):
+        raise KvUnknownError("windows of latents next to latents: the release's behavior is unknown")
+    buckets: dict[tuple[object, ...], _Counts] = {}
+    for layer, count in sorted(counts.items(), key=lambda item: item[0].kind is not Kind.LATENT):
+        buckets.setdefault((layer.kind, layer.block_tokens, layer.window), {})[layer] = count
+    kept, *windows = buckets.values()
+    if [kind for kind, *_ in buckets].count(Kind.LATENT) != 1 or {kind for kind, *_ in buckets} - _LATENTS:
+        raise KvUnknownError("windows of latents next to other layers: the release's behavior is unknown")
+    if by.packs in _PADDED:
+        windows = [_remade(bucket, lambda layer: _padded_to_latent(layer, kept)) for bucket in windows]
+    if len(set(map(sum, kept.values()))) == 1 or any(len(set(map(sum, each.values()))) > 1 for each in windows):
+        raise KvUnknownError("as many latents of each size, or not as many windows: the release's behavior is unknown")
+    size = _common_size(kept, windows, by)
+    dealt = [kept]
+    for bucket in windows:
+        parts = _ceil(sum(next(iter(bucket.values()))), size)
+        dealt += [
+            {layer: _dealt([(layer, count)], part, parts) for layer, count in bucket.items()} for part in range(parts)
+        ]
+    packed, checked = _packed_bytes(dealt, len(stages), by)
+    return KvPool(demand, by, tuple(map(_side_by_side, dealt)), stages, packed, checked)
+
+
+def _padded_to_latent(layer: KvLayer, kept: _Counts) -> KvLayer:
+    larger = [latent.page_bytes for latent in kept if latent.page_bytes >= layer.page_bytes]
+    if not larger:
+        raise KvRefusedError(f"a window with blocks of {layer.page_bytes:,} bytes, more than any latent's")
+    return replace(layer, padded_bytes=min(larger))
+
+
+def _common_size(kept: _Counts, windows: Sequence[_Counts], by: KvRules) -> int:
+    """Layers of each size in a group: the number that pads least, the largest of several."""
+    counts = [sum(next(iter(bucket.values()))) for bucket in windows]
+    if by.packs == "even":
+        least = max((count for count, bucket in zip(counts, windows, strict=True) if len(bucket) > 1), default=0)
+        if not least:
+            raise KvUnknownError("windows of latents of one size each: the release's behavior is unknown")
+    else:
+        least = max(map(sum, kept.values()))
+        counts.append(least)
+    padding = {size: sum(-count % size for count in counts) for size in range(least, max(*counts, least) + 1)}
+    return max(size for size, pad in padding.items() if pad == min(padding.values()))
+
+
+def _side_by_side(layers: _Counts) -> CacheGroup:
+    stages = range(len(next(iter(layers.values()))))
+    stage_bytes = tuple(sum(layer.page_bytes * count[stage] for layer, count in layers.items()) for stage in stages)
+    return CacheGroup(tuple((layer, sum(count)) for layer, count in layers.items()), stage_bytes, sum(stage_bytes))
+
+
+def _packed_bytes(dealt: Sequence[_Counts], stages: int, by: KvRules) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Bytes per block on each stage, if not those of the largest group, and those that the launch check assumes."""
+    if by.packs == "even":
+        return (), ()
+    # For each stage and size of a page, the most layers that a group has.
+    most: list[dict[int, int]] = [{} for _ in range(stages)]
+    for layers in dealt:
+        for layer, counts in layers.items():
+            for stage, count in enumerate(counts):
+                most[stage][layer.page_bytes] = max(count, most[stage].get(layer.page_bytes, 0))
+    pages = [{layer.page_bytes for layer, counts in dealt[0].items() if counts[stage]} for stage in range(stages)]
+    tuples = tuple(sum(page) * max(counts.values()) for page, counts in zip(pages, most, strict=True))
+    slots = tuple(sum(page * count for page, count in counts.items()) for counts in most)
+    return {"tuples": tuples, "slots": slots, "widest": ()}[by.packs], tuples
 
 
 def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:

@@ -15,7 +15,7 @@ from functools import cache
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.release_rules import rules_in
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
-from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
+from vllm_runbooks.plan.shape import Attention, Compressed, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.weights import VALUE_BYTES
 
 
@@ -37,6 +37,10 @@ class CacheOptions:
     """`enable_prefix_caching`; None for the release's default."""
     state_dtype: str = "auto"
     recurrent_dtype: str = "auto"
+    index_dtype: str = "auto"
+    """Dtype of an indexer's keys: "auto" or as in `indexer_kv_dtype`."""
+    backend: str | None = None
+    """Attention backend; None for the release's choice."""
     speculative_tokens: int = 0
     draft_layers: int = 0
     """Layers of the checkpoint's own draft module that the last stage runs."""
@@ -70,6 +74,18 @@ _PACKED_LATENT = 656
 """Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
 _INDEX_SCALE = 128
 """Values of an indexer's key that share a scale of four bytes."""
+_COMPRESSED_BLOCK = 256
+"""Tokens per block of compressed latents, before compression (0.20.2 mla/indexer.py:165, 0.33.0 :357)."""
+_COMPRESSED_LATENT = 584
+"""Bytes of a latent of DeepSeek V4: 448 values, 8 scales, 64 rotated values of two bytes."""
+_WINDOW_BLOCK = 64
+"""Tokens per block of DeepSeek V4's windows (0.20.2 mla/sparse_swa.py:74, 0.33.0 :85)."""
+_STATE_BLOCKS = {4: 4, 128: 8}
+"""Tokens per block of latents that are not compressed yet, by the ratio (0.33.0 deepseek_v4/compressor.py:155)."""
+_ALIGNED = 576
+"""Bytes that such a page is a multiple of (0.20.2 deepseek_v4_attention.py:716, 0.33.0 deepseek_v4/attention.py)."""
+_OTHER_ROWS = "FLASHINFER_MLA_SPARSE_DSV4"
+"""Backend with rows of its own, except on compute capability 12 (0.23.0 deepseek_v4/nvidia/flashinfer_sparse.py)."""
 _SELECTED_BLOCK = 128
 """Tokens per block of attention that selects blocks (0.33.0 models/minimax_m3/common/sparse_attention.py:163)."""
 _INDEX_BYTES = 2
@@ -123,6 +139,10 @@ class LayerRules:
     says."""
     packs_auto: frozenset[int] = frozenset()
     """Major compute capabilities that use it by default."""
+    compressed: str = ""
+    """Cache dtype of compressed latents: "" unsupported; "given" only if 8 bits are requested; "any" by default."""
+    packs_index: bool = False
+    """Keys of 4 bits of an indexer of compressed latents need half as many bytes."""
     local: bool = False
     """Windows have their own form."""
     window_block: str = "same"
@@ -276,6 +296,9 @@ class _LayerReader:
             return _SELECTED_BLOCK
         if not self.latents:
             return options.block_tokens or 16
+        if any(isinstance(mixer, Compressed) for mixer in self.latents):
+            given = options.block_tokens or _COMPRESSED_BLOCK
+            return given if given % _COMPRESSED_BLOCK == 0 else _COMPRESSED_BLOCK
         if self.is_sparse:
             return 64
         table = by.latent_block
@@ -456,6 +479,8 @@ class _LayerReader:
         by, options = self.by, self.asked
         if not by.latent:
             raise _UnknownLayerError("how this release stores a compressed latent")
+        if isinstance(mixer, Compressed):
+            return self._compressed(mixer, block)
         if mixer.index_heads and not by.sparse:
             raise _UnknownLayerError("how this release stores indexer keys")
         token: int | None = None
@@ -474,6 +499,46 @@ class _LayerReader:
             return (latent,)
         width = mixer.index_dim + mixer.index_dim // _INDEX_SCALE * 4
         return latent, KvLayer(Kind.LATENT, block, heads=1, key_size=width, value_bytes=1)
+
+    def _compressed(self, mixer: Compressed, block: int) -> tuple[KvLayer, ...]:
+        options, by = self.asked, self.by
+        is_given = self.cache_dtype.startswith("fp8")
+        if not by.compressed or not (is_given or (by.compressed == "any" and self.cache_dtype == "auto")):
+            raise _UnknownLayerError(f"the cache of compressed latents in {self.cache_dtype}: set --kv-cache-dtype fp8")
+        if options.capability is None:
+            raise _UnknownLayerError("the GPU's compute capability, which decides the attention backend")
+        if options.backend == _OTHER_ROWS and options.capability[0] != 12:
+            raise _UnknownLayerError(f"the cache of compressed latents with {_OTHER_ROWS}")
+        size = mixer.cached_dim
+        whole = KvLayer(
+            Kind.LATENT,
+            block,
+            heads=1,
+            key_size=size,
+            value_bytes=1,
+            token_bytes=_COMPRESSED_LATENT,
+            compression=mixer.ratio,
+        )
+        window = replace(whole, kind=Kind.LATENT_WINDOW, block_tokens=_WINDOW_BLOCK, window=mixer.window, compression=1)
+        forms = [window]
+        if mixer.ratio > 1:
+            forms += [whole, self._state(mixer, size)]
+        if mixer.index_heads:
+            bits = 4 if options.index_dtype == "mxfp4" and by.packs_index else 8
+            width = mixer.index_dim // 2 + mixer.index_dim // 32 if bits == 4 else mixer.index_dim + 4
+            forms += [
+                replace(whole, key_size=width, token_bytes=None),
+                self._state(mixer, mixer.index_dim),
+            ]
+        return tuple(replace(form, padded_bytes=-(-form.content_bytes // _ALIGNED) * _ALIGNED) for form in forms)
+
+    @staticmethod
+    def _state(mixer: Compressed, size: int) -> KvLayer:
+        """Latents and their scores in four bytes until all tokens of a compressed latent are known."""
+        block, kept = _STATE_BLOCKS[mixer.ratio], mixer.overlap * mixer.ratio
+        return KvLayer(
+            Kind.LATENT_WINDOW, block, heads=1, key_size=2 * mixer.overlap * size, value_bytes=4, window=kept
+        )
 
     def _is_packed(self, mixer: Latent) -> bool:
         by, capability = self.by, self.asked.capability

@@ -30,13 +30,17 @@ class QuantizedName:
     config: dict[str, Any]
     """The usual `quantization_config`."""
     source: str
+    organization: str = ""
+    """The only one whose checkpoints the row is for; empty: any."""
+    kept: tuple[str, ...] = _NOT_QUANTIZED
+    """Modules without quantization."""
 
 
 def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
     """The model that a name with a quantization's ending is made from, and that quantization; None if unknown."""
     for row in load_table("quantized_names", QuantizedName).values():
         match = re.search(rf"(?:{row.ending})$", name, re.ASCII | re.IGNORECASE)
-        if match is not None:
+        if match is not None and row.organization in ("", name.rpartition("/")[0]):
             base = next(_bases(name[: match.start()], specs), None)
             return None if base is None else (base, row)
     return None
@@ -53,4 +57,4 @@ def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
 def quantized_config(base: ModelFile, row: QuantizedName) -> dict[str, Any]:
     """A model's configuration with the usual quantization."""
     config = {key: value for key, value in base.config.items() if key != "compression_config"}
-    return {**config, "quantization_config": {**row.config, "ignore": list(_NOT_QUANTIZED)}}
+    return {**config, "quantization_config": {**row.config, "ignore": list(row.kept)}}

@@ -56,6 +56,9 @@ class CacheSettings:
     prefill_shards: int = 1
     state_dtype: str = "auto"
     recurrent_dtype: str = "auto"
+    index_dtype: str = "auto"
+    backend: str | None = None
+    """`--attention-backend`."""
 
 
 @dataclass(frozen=True)
@@ -1130,7 +1133,9 @@ class _LaunchSettler:
 
     def cache(self) -> CacheSettings:
         option = self.options.get
-        caching = option("enable_prefix_caching")
+        caching, config = option("enable_prefix_caching"), option("attention_config")
+        attention = config if isinstance(config, Mapping) else {}
+        backend, index = option("attention_backend") or attention.get("backend"), attention.get("indexer_kv_dtype")
         return CacheSettings(
             dtype=str(option("kv_cache_dtype") or "auto"),
             block_tokens=option("block_size"),
@@ -1142,6 +1147,8 @@ class _LaunchSettler:
             prefill_shards=self.number("prefill_context_parallel_size", 1),
             state_dtype=str(option("mamba_cache_dtype") or "auto"),
             recurrent_dtype=str(option("mamba_ssm_cache_dtype") or "auto"),
+            index_dtype="mxfp4" if attention.get("use_fp4_indexer_cache") is True else str(index or "auto"),
+            backend=str(backend).upper() if backend else None,
         )
 
     def media(self, usual: int) -> MediaSettings:

@@ -98,6 +98,8 @@ class Latent:
 class Compressed(Latent):
     """DeepSeek V4's attention: to a window of latents, and to older ones of which several are compressed into one."""
 
+    window: int = 0
+    """Tokens of the window."""
     ratio: int = 1
     """Tokens that are compressed into one; 1: the layer attends to its window alone."""
     overlap: int = 1
@@ -888,14 +890,9 @@ def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
 
 
-DEEPSEEK_V4_CACHE = "the KV cache and activation of compressed attention (models/deepseek_v4/attention.py)"
-"""What is not calculated of DeepSeek V4; its weights are."""
-
-
 def _deepseek_v4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     # Sizes of 0.33.0 models/deepseek_v4/attention.py and compressor.py; layers without compression are not scaled
     # (common/rope.py).
-    read.missing[DEEPSEEK_V4_CACHE] = None
     size, rope_dim, longest = read.number("head_dim"), read.number("qk_rope_head_dim"), _longest(read) or 0
     scaling = _part(read.config, "rope_scaling", "rope_parameters")
     factor, trained = scaling.get("factor"), scaling.get("original_max_position_embeddings")
@@ -910,6 +907,7 @@ def _deepseek_v4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         rope_dim=rope_dim,
         nope_dim=size - rope_dim,
         value_dim=size,
+        window=read.number("sliding_window"),
         groups=read.number("o_groups") or read.fail("o_groups"),
         output_rank=read.number("o_lora_rank"),
         rope=plain,
@@ -1130,8 +1128,8 @@ def _compressed(config: Mapping[str, Any], missing: dict[str, None]) -> tuple[tu
         whole = "tensor" if is_float else "channel"
         strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else whole))
         style = str(group.get("format") or config.get("format") or config.get("quant_algo") or "")
-        is_small = is_float and bits == 4
-        shares = _count(weights.get("group_size")) or (32 if "mxfp4" in style else 16 if is_small else 0)
+        is_small = is_float and (bits == 4 or "mxfp8" in style)
+        shares = _count(weights.get("group_size")) or (32 if "mxfp" in style else 16 if is_small else 0)
         formats.append((
             _strings(group.get("targets")) or ("Linear",),
             Format(

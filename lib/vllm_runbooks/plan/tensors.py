@@ -291,7 +291,7 @@ def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
     elif kind == "qwen":
         yield ModelTensor("mtp", "fc", hidden, 2 * hidden)
         yield ModelTensor("mtp", "norms", hidden, count=3)
-    elif kind == "deepseek_v4":
+    elif kind == "deepseek_v4" and shape.mtp:
         yield linear("mtp", "e_and_h_proj", hidden, hidden, count=2 * passes)
         yield ModelTensor("mtp", "norms", hidden, count=3 * passes)
         yield from stream_head(shape.mtp[0].connections, hidden, "mtp")

@@ -17,7 +17,7 @@ from functools import lru_cache
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, is_whole, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
-from vllm_runbooks.plan.shape import DEEPSEEK_V4_CACHE, Compressed, Format, Latent, Layer, Quantization, Rope, Shape
+from vllm_runbooks.plan.shape import Compressed, Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm, stream_head
 
 _MIB = 2**20
@@ -92,7 +92,7 @@ class TensorInventory:
         )
 
 
-_HARMLESS = {DEEPSEEK_V4_CACHE, "max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
+_HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
 """Fields without which the weights are still known."""
 
 
@@ -627,6 +627,30 @@ def _variant(variant: Variant, ranks: Ranks, how: _How) -> dict[str, int]:
     return _sum(variant.tensors, ranks, how)
 
 
+_KEEPS_STREAMS_UNTIL: Key = (0, 27)
+"""From here on, DeepSeek V4 keeps its hidden states only for a draft (deepseek_v4/nvidia/model.py, 0.27.1 :1095)."""
+_KEEPS_QUERIES: tuple[Key, Key] = ((0, 27), (0, 29))
+"""DeepSeek V4 has a buffer for its queries (deepseek_v4/eager_scratch.py, 0.27.1 and 0.28.0, not in 0.29.0)."""
+
+
+def compressed_heads(mixer: Compressed, tensor: int) -> int:
+    """Heads for which a rank allocates queries and results (deepseek_v4/nvidia/flashmla.py, 0.22.1)."""
+    return 64 if mixer.heads // tensor <= 64 else 128
+
+
+def _compressed_buffers(shape: Shape, ranks: Ranks, release: Key | None, tokens: int, *, drafts: bool) -> int:
+    """Bytes of the last stage's buffers for a step's tokens of DeepSeek V4 in 16 bits."""
+    kind = next((kind for kind in shape.kinds if isinstance(kind.mixer, Compressed)), None)
+    if kind is None or not isinstance(kind.mixer, Compressed):
+        return 0
+    streams = queries = 0
+    if drafts or (release is not None and release < _KEEPS_STREAMS_UNTIL):
+        streams = kind.connections * shape.hidden_size
+    if release is not None and _KEEPS_QUERIES[0] <= release < _KEEPS_QUERIES[1]:
+        queries = compressed_heads(kind.mixer, ranks.tensor) * kind.mixer.cached_dim
+    return tokens * 2 * (streams + queries)
+
+
 def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int:
     """Buffers for a step's tokens that are allocated at loading."""
     size = 0
@@ -712,9 +736,6 @@ measured launches."""
 _UNSEEN = 400
 """Divisor of the total: small buffers can add up to this part, such as workspaces of kernels and
 scales of caches (measured launches print up to this much more)."""
-_COMPRESSED = 600 * _MIB
-"""Range of DeepSeek V4's weights: logs on the web print 74.02, 74.08 and 74.35 GiB with TP 2 and 38.09 with TP 4, where
-the sum is 73.77 and 37.75."""
 _USUAL_TOKENS = 8192
 """Tokens per step for the size of buffers if the batch is not given."""
 
@@ -771,15 +792,14 @@ def load(
     if has_encoder:
         whole = ranks.encoder_data or any(is_whole(encoder, ranks.tensor) for encoder in shape.encoders or ())
         fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if whole else ranks, how))
-    buffers = _buffers(shape, _USUAL_TOKENS if tokens is None else tokens, width, has_encoder=has_encoder)
+    step = _USUAL_TOKENS if tokens is None else tokens
+    buffers = _buffers(shape, step, width, has_encoder=has_encoder)
+    buffers += _compressed_buffers(shape, ranks, release, step, drafts=with_mtp)
     if buffers:
         fixed["buffers"] = buffers
     spread = buffers if tokens is None else 0
     if spread:
         reasons.append("buffers grow with the tokens per step, which are unknown")
-    if any(isinstance(kind.mixer, Compressed) for kind in shape.kinds):
-        spread += _COMPRESSED
-        reasons.append("four launches of DeepSeek V4 Flash printed 0.25 to 0.58 GiB more than the sum")
     if shape.max_positions is None:
         reasons.append("cosine and sine tables are left out: the longest context is unknown")
     plan = _LoadPlan(
