@@ -13,8 +13,9 @@ from ruamel.yaml import YAML
 from rows import in_one_test, rest_full
 from vllm_runbooks.authoring import option_schemas
 from vllm_runbooks.catalog import options
+from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import checking
-from vllm_runbooks.lint.records import Issue, IssueSeverity
+from vllm_runbooks.lint.records import Issue
 
 jsonschema = pytest.importorskip("jsonschema")
 referencing = pytest.importorskip("referencing")
