@@ -51,13 +51,10 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             target = Path(self._folder) / f"{name}.json"
             target.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
             build_data["force_include"][str(target)] = f"vllm_runbooks/_data/catalog/{name}.json"
-        build_data["force_include"].update(
-            {
-                str(root / "catalog"): "vllm_runbooks/_data/catalog",
-                str(root / "runbooks"): "vllm_runbooks/_data/runbooks",
-                str(root / "docs"): "vllm_runbooks/_data/docs",
-            }
-        )
+        # `catalog schemas` makes the schemas again.
+        parts = [path for path in (root / "catalog").iterdir() if path.name != "schema"]
+        for path in (*parts, root / "runbooks", root / "docs"):
+            build_data["force_include"][str(path)] = f"vllm_runbooks/_data/{path.relative_to(root)}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatch's
         """Remove what `initialize` wrote for the wheel."""

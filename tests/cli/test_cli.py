@@ -471,6 +471,19 @@ def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tm
     assert run(capsys, "catalog", "schemas", "--check")[0] == 0
 
 
+def test_schemas_of_a_release_are_written_to_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Any version gets those of the nearest known release; without a folder nothing is written."""
+    status, out, _ = run(capsys, "catalog", "schemas", "--vllm", "v0.19.0+cu129", "--dir", str(tmp_path))
+
+    assert (status, len(out.splitlines())) == (0, 1)
+    assert (tmp_path / "vllm-serve-0.19.0.json").is_file()
+    assert run(capsys, "catalog", "schemas", "--vllm", "0.19.0", "--dir", str(tmp_path), "--check")[0] == 0
+    assert run(capsys, "catalog", "schemas", "--vllm", "0.19.0")[::2] == (
+        2, "vllm-runbooks: --vllm requires --dir. See `vllm-runbooks catalog schemas --help`.\n",
+    )  # fmt: skip
+    assert "is not a vLLM version" in run(capsys, "catalog", "schemas", "--vllm", "x", "--dir", str(tmp_path))[2]
+
+
 def test_the_scaffold_has_every_field_that_is_needed() -> None:
     """It is filled by formatting, so its braces must be right."""
     text = catalog_cli._SCAFFOLD.format(id="a.b", schema="s", severity="hint", date="2026-11-20")

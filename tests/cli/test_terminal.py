@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import sys
 import termios
 import threading
@@ -271,20 +270,6 @@ def test_lint_and_check_are_shown_in_colours_too(tmp_path: Path, monkeypatch: py
     assert "\x1b[1;31mFound 1 error" in shown
     bare = SEQUENCE.sub("", shown).splitlines()
     assert all(len(line) <= 80 for line in bare if "tmp" not in line)
-
-
-@pytest.mark.slow
-def test_rich_is_imported_for_a_terminal_alone() -> None:
-    """A pipe does not wait for it, nor does `--help`."""
-    code = (
-        "import sys\nfrom vllm_runbooks import cli\ncli.run(sys.argv[1:])\n"
-        "assert not [name for name in sys.modules if name.partition('.')[0] == 'rich'], 'rich'"
-    )
-    for arguments in (("inventory", "host-8x3090"), ("plan", "--help")):
-        command = [sys.executable, "-c", code, *arguments]
-        environment = {**os.environ, **QUIET}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-        assert done.stderr == ""
 
 
 SCREENSHOTS = os.environ.get("VLLM_RUNBOOKS_SCREENSHOTS")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -39,13 +40,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment with only the wheel and its dependencies."""
+def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` folder of an environment with only the wheel and its dependencies, until `bare` adds to it."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
-    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, str(wheel)]
-    subprocess.run(install, check=True, timeout=900)
+    install(folder / "bin", str(wheel))
     return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def bare(base: Path, wheel: Path) -> Path:
+    """The same environment with the extra `notebooks`."""
+    install(base, f"{wheel}[notebooks]")
+    return base
+
+
+def install(folder: Path, *packages: str) -> None:
+    """Install packages into the environment with this `bin` folder."""
+    command = [str(folder / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *packages]
+    subprocess.run(command, check=True, timeout=900)
 
 
 def run(bare: Path, *arguments: str, home: Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -72,15 +85,48 @@ def test_the_wheel_contains_catalog_index_cases_and_runbooks(wheel: Path) -> Non
     } <= names
 
 
-def test_it_diagnoses_from_the_root_folder(bare: Path, tmp_path: Path) -> None:
-    """`diagnose` works from `/`, without a checkout, a cache or a writable home."""
+BASE_COMMANDS = {
+    "diagnose autoglm-3090-video-oom": 1,
+    "lint copied-launch-script": 1,
+    "plan Qwen/Qwen3-8B --gpus 2xRTX3090": 0,
+    "inventory host-8x3090": 0,
+    "probe --help": 0,
+    "serve --help": 0,
+    "check": 2,
+    "run single-gpu-oom": 2,
+    "schedule add nightly --at '0 3 * * *' -- check": 2,
+}
+"""Commands of an install without extras, and their exit status."""
+MISSING = (
+    "vllm-runbooks: papermill is not installed, but is required for runbooks; "
+    "run: pip install 'vllm-runbooks[notebooks]'"
+)
+
+
+def test_the_base_install_is_small_and_names_the_missing_extra(base: Path, tmp_path: Path) -> None:
+    """Without extras, commands on logs, launches and servers work from `/`, without a checkout or a writable home.
+
+    The catalog is not compiled again: its compiler cannot be imported. What runs notebooks names their extra.
+    """
     home = tmp_path / "home"
     home.write_text("not a folder", encoding="utf-8")
+    program = (
+        "import shlex, sys\nsys.modules['vllm_runbooks.catalog.authored.compiling'] = None\n"
+        "sys.modules['vllm_runbooks.catalog.authored.rule_files'] = None\nfrom vllm_runbooks import cli\n"
+        f"for line in {list(BASE_COMMANDS)}:\n"
+        "    print('status', cli.run(shlex.split(line)), flush=True)"
+    )
 
-    done = run(bare, "vllm-runbooks", "diagnose", "--format", "json", "-", home=home, given=PASTED)
+    pasted = run(base, "vllm-runbooks", "diagnose", "--format", "json", "-", home=home, given=PASTED)
+    done = run(base, "python", "-c", program, home=home)
 
-    assert (done.returncode, done.stderr) == (1, "")
-    assert json.loads(done.stdout)["root_cause"]["class"] == "oom.profile_run"
+    assert (pasted.returncode, pasted.stderr) == (1, "")
+    assert json.loads(pasted.stdout)["root_cause"]["class"] == "oom.profile_run"
+    reported = [line for line in done.stdout.splitlines() if line.startswith("status ")]
+    assert reported == [f"status {status}" for status in BASE_COMMANDS.values()], done.stderr
+    assert "oom.multimodal_encoder" in done.stdout
+    assert done.stderr.splitlines() == [MISSING] * 3
+    assert len(list((base.parent / "lib").glob("python3*/site-packages/*.dist-info"))) <= 15
 
 
 @pytest.mark.parametrize("only", ["host-*", pytest.param("*", marks=pytest.mark.full)])
@@ -114,8 +160,7 @@ def test_plain_papermill_runs_a_copied_runbook(bare: Path, tmp_path: Path) -> No
 @pytest.fixture(scope="module")
 def scheduler(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A Jupyter server with jupyter-scheduler in the same environment; yields its address and its root folder."""
-    install = [str(bare / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "jupyterlab", "jupyter-scheduler"]
-    subprocess.run(install, check=True, timeout=900)
+    install(bare, "jupyterlab", "jupyter-scheduler")
     root = tmp_path_factory.mktemp("lab")
     port = free_port()
     environment = {"PATH": f"{bare}:/usr/bin:/bin", "HOME": str(root / "home"), "LANG": "C.UTF-8"}
@@ -191,3 +236,29 @@ def test_nothing_of_the_host_is_in_the_wheel(wheel: Path) -> None:
     index = zipfile.ZipFile(wheel).read("vllm_runbooks/_data/catalog/index.json").decode()
 
     assert f"{ROOT}/" not in index
+
+
+@pytest.mark.full
+def test_packages_pass_the_checks_of_the_index_and_run_with_uvx(tmp_path: Path) -> None:
+    """A release's wheel and sdist are valid, and `uvx` prints a first answer within 30 s of an empty cache."""
+    venv.create(tmp_path / "tools", with_pip=True)
+    tools, dist, home = tmp_path / "tools" / "bin", tmp_path / "dist", tmp_path / "home"
+    home.mkdir()
+    subprocess.run(
+        [tools / "python", "-m", "pip", "install", "-q", "build", "check-wheel-contents", "twine", "uv"], check=True
+    )
+    subprocess.run([tools / "python", "-m", "build", "-q", "-o", dist, ROOT], check=True)
+    (built,), files = dist.glob("*.whl"), sorted(map(str, dist.iterdir()))
+    subprocess.run([tools / "twine", "check", "--strict", *files], check=True)
+    subprocess.run([tools / "check-wheel-contents", built], cwd=ROOT, check=True)
+
+    began = time.monotonic()
+    # With the certificates and the index of this machine, which variables may set.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"HOME": str(home), "UV_CACHE_DIR": str(home / "cache")}
+    uvx = [str(tools / "uvx"), "--from", str(built), "vllm-runbooks", "diagnose", "autoglm-3090-video-oom"]
+    done = subprocess.run(uvx, check=False, cwd="/", env=environment, capture_output=True, text=True)
+
+    assert time.monotonic() - began < scaled(30)
+    assert done.returncode == 1
+    assert "oom.multimodal_encoder" in done.stdout

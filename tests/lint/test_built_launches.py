@@ -120,3 +120,32 @@ def test_a_text_without_a_launch_is_no_error(tmp_path: Path, capsys: pytest.Capt
     expected = "No vLLM launch found; nothing was checked, although line 1 has vllm/vllm-openai."
     assert (status, " ".join(out.split())) == (0, expected)
     assert several.strip() == "No vLLM launch found; nothing was checked."
+
+
+SCHEMA = "# yaml-language-server: $schema=https://docs/schemas/vllm-serve-{}.json\n"
+DOCUMENTED = 'model: org/m\nhost: "127.0.0.1"\nport: 6379\nuvicorn-log-level: "info"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "release", "expected"),
+    [
+        (SCHEMA.format("0.19.0") + "modell: org/m\n", "0.19.0", ["option.unknown"]),
+        (SCHEMA.format("latest") + "seed: x\n", "0.33.0", ["option.wrong-type"]),
+        ("# a\n" + SCHEMA.format("0.15.1") + "swap_space: 4\n", "0.15.1", []),
+        (DOCUMENTED, "0.33.0", []),
+        ("model: org/m\nmax-model-length: 8\ntensor-parallel-size: 2\n", "0.33.0", ["option.unknown"]),
+        ("model: org/m\nlearning_rate: 1\ndtype: float16\n", "", []),
+        ("model: m\nhost: 127.0.0.1\nport: 80\nseed: 1\n", "", []),
+        ("model: org/m\nhost: 127.0.0.1\nport: 80\nbatch: 1\n", "", []),
+        ("model: org/m\nseed: 1\n", "", []),
+    ],
+)
+def test_a_file_for_config_is_recognized_by_its_schema_or_its_keys(
+    text: str, release: str, expected: list[str]
+) -> None:
+    """The schema names the release; keys of other programs' files are no arguments of vLLM."""
+    linted = checking.lint_text(text, name="a.yaml")
+
+    assert rules(text) == expected
+    assert len(linted.deployments) == bool(release)
+    assert not release or linted.vllm.version == release

@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -248,6 +249,25 @@ def test_planned_times(text: str, zone: str, since: str, until: str, expected: l
     while (at := cron.after(cron.parse(text), cron.zone(zone), at)) <= utc(until):
         found.append(at.astimezone(cron.zone(zone)).isoformat(timespec="minutes"))
     assert found == expected
+
+
+def test_a_host_without_time_zones_and_notebooks_is_told_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that the name is wrong; jobs that run notebooks are rejected when they are added."""
+    monkeypatch.setattr("vllm_runbooks.core.extras.find_spec", lambda _: None)
+    add = ["schedule", "add", "nightly", "--at", "0 3 * * *", "--"]
+    refused = [call(capsys, *add, *words) for words in (["check"], ["papermill", "a.ipynb", "b.ipynb"])]
+    monkeypatch.setattr(cron, "ZoneInfo", Mock(side_effect=KeyError))
+    monkeypatch.setattr(cron, "available_timezones", set)
+    refused.append(call(capsys, *add, "probe", "http://127.0.0.1:1"))
+
+    assert [status for status, _, _ in refused] == [2, 2, 2]
+    assert [err.split(";")[0].removeprefix("vllm-runbooks: ") for _, _, err in refused] == [
+        "papermill is not installed, but is required for runbooks",
+        "papermill is not installed, but is required for runbooks",
+        "nightly: tzdata is not installed, but is required for time zones",
+    ]
 
 
 @pytest.mark.parametrize(

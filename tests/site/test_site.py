@@ -29,6 +29,7 @@ from browser import chromium, misfits, opened, served
 from rows import in_one_test
 from vllm_runbooks import render
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
 from vllm_runbooks.core import markup
@@ -774,8 +775,10 @@ def test_the_shipped_site_builds_in_any_folder(tmp_path: Path) -> None:
     assert used < 300
     assert done.returncode == 0, done.stderr
     steps = [line.removeprefix("vllm-runbooks: ").split()[0] for line in done.stderr.splitlines()]
-    assert steps == ["executing", "writing", "making", "sealing"]
+    assert steps == ["executing", "writing", "building", "adding"]
     assert done.stdout == f"{work / 'site-out' / 'index.html'}\n"
+    schemas = {path.stem.removeprefix("vllm-serve-") for path in (work / "site-out/schemas").glob("vllm-serve-*.json")}
+    assert schemas == {*options.known_releases(), "latest"}
     found = pages(work / "site-out")
     runbooks = [path.stem for path in (ROOT / "runbooks").glob("*.ipynb")]
     assert runbooks

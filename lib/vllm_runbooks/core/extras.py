@@ -18,13 +18,19 @@ class _Extra(NamedTuple):
     then: str = ""
 
 
+_NOTEBOOKS = (
+    "papermill", "nbclient", "nbformat", "jupyter_client", "ipykernel", "IPython", "nh3", "markdown_it", "rich",
+)  # fmt: skip
+
 _PARTS: Mapping[str, _Extra] = MappingProxyType({
+    "runbooks": _Extra("notebooks", _NOTEBOOKS),
+    "time zones": _Extra("notebooks", ("tzdata",)),
     "the panels": _Extra("lab", ("ipywidgets", "anywidget"), ", and restart the kernel"),
-    "`vllm-runbooks lab`": _Extra("lab", ("jupyterlab", "ipywidgets", "anywidget")),
-    "`check --ray`": _Extra("cluster", ("ray",)),
+    "`vllm-runbooks lab`": _Extra("lab", ("jupyterlab", "ipywidgets", "anywidget", *_NOTEBOOKS)),
+    "`check --ray`": _Extra("cluster", ("ray", *_NOTEBOOKS)),
     "models on the Hub": _Extra("hub", ("huggingface_hub",)),
     "`vllm-runbooks mcp`": _Extra("mcp", ("mcp",)),
-    "the site": _Extra("site", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
+    "the site": _Extra("site", ("sphinx", "myst_nb", "pydata_sphinx_theme", *_NOTEBOOKS)),
 })  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading.arguments.spelling import misspelt
-from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images
+from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images, launch_forms
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell.troubles import Spans
 
@@ -117,8 +117,9 @@ def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch],
 
 
 def pinned(page: LaunchFile) -> str | None:
-    """The only release that a file installs; comments do not count, nor does prose."""
-    releases: set[str] = set()
+    """The only release that a file installs, or whose schema it names; comments do not count, nor does prose."""
+    schema = launch_forms.schema_release(page.text) if page.kind != "page" else None
+    releases = {schema} if schema and schema != "latest" else set[str]()
     names: set[str] = set()
     for _, code in _installing(page):
         releases.update(match[1] or match[2] for match in _PIN.finditer(code))

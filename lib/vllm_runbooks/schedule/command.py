@@ -125,9 +125,12 @@ def _asked(job: ScheduledJob) -> tuple[Path, dict[str, Any]]:
         InputError: it cannot be parsed.
     """
     from vllm_runbooks.cli import commands
+    from vllm_runbooks.core import extras
     from vllm_runbooks.schedule import jobs
 
     first, *rest = job.command
+    if first != "probe":
+        extras.require("runbooks")
     if first == jobs.PAPERMILL:
         return _notebook(job, rest)
     command = cast("click.Command", commands.get_command(click.Context(commands), first))  # one of jobs.OWN

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
+from vllm_runbooks.core import extras
 from vllm_runbooks.core.errors import InputError
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -163,13 +164,14 @@ def zone(name: str) -> ZoneInfo:
     """Zone of an IANA name.
 
     Raises:
-        InputError: There is none.
+        InputError: There is none, or neither the system nor `tzdata` has zones.
     """
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]{0,30}(?:/[A-Za-z0-9_+-]{1,30}){0,2}", name, re.ASCII):
         try:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):
-            pass
+            if not available_timezones():
+                extras.require("time zones")
     excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
     raise InputError(f"--zone {excerpt}: is not a time zone; use a name such as Europe/Berlin, or UTC")
 

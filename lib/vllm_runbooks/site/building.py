@@ -19,7 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.authoring import option_schemas
+from vllm_runbooks.catalog import compiled, folders, options
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import rule_files
 from vllm_runbooks.catalog.records import Rule, Symptom
@@ -120,6 +121,7 @@ def build(
         sealed.seal(built)
         browser_pages.write(docs, built, pyodide, lacking)
         agent_files.write(built, symptoms, rules, docs, commands)
+        _write_schemas(built / "schemas")
         (built / MARKER).touch()
         _publish(built, out)
     return out / "index.html"
@@ -313,6 +315,13 @@ def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
             (line for line in lines if "WARNING" in line or "ERROR" in line), (lines or ["Sphinx said nothing"])[-1]
         )
         raise RunbooksError(f"the site was not built: {redact_text(first)}; fix that page")
+
+
+def _write_schemas(folder: Path) -> None:
+    """Write the schemas by which editors check vLLM's options, for all known releases."""
+    folder.mkdir()
+    for name, text in option_schemas.files(options.known_releases()):
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _publish(built: Path, out: Path) -> None:

@@ -168,18 +168,31 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
     return int(is_stale)
 
 
-@catalog.command(epilog=given.examples("catalog schemas --check"))
+@catalog.command(epilog=given.examples("catalog schemas --check", "catalog schemas --vllm 0.19.0 --dir schemas"))
 @_folder_option("Where to write them (default: the catalog's schema/).")
+@given.value(
+    "--vllm release RELEASE", "Instead write those for vLLM's options in YAML: of a release, or of `all`, to --dir."
+)
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 @terminal.waiting("making the JSON Schemas")
-def schemas(folder: Path | None, *, only_check: bool) -> int:
-    """Write the JSON Schemas of catalog files and JSON output."""
-    from vllm_runbooks.authoring import json_schemas
+def schemas(folder: Path | None, *, release: str | None, only_check: bool) -> int:
+    """Write the JSON Schemas of catalog files and JSON output, or those by which editors check vLLM's options."""
+    from vllm_runbooks.authoring import json_schemas, option_schemas
+    from vllm_runbooks.catalog import options
 
+    if release is not None and folder is None:
+        raise click.UsageError("--vllm requires --dir.")
     root = folder or folders.catalog_dir() / "schema"
+    if release is None:
+        texts = {
+            name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+            for name, schema in json_schemas.schemas().items()
+        }
+    else:
+        known = options.known_releases() if release == "all" else [options.load(release).version]
+        texts = dict(option_schemas.files(known))
     stale = []
-    for name, schema in json_schemas.schemas().items():
-        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    for name, text in texts.items():
         path = root / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)

@@ -23,17 +23,18 @@ from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.core.views.elements import COLUMNS
 from vllm_runbooks.core.views.styled import Layout, Styled, TextBlock, Tone, laid_out
 
-STYLES = {
-    Tone.HEADING: "bold",
-    Tone.BAD: "bold red",
-    Tone.WARN: "yellow",
-    Tone.GOOD: "green",
-    Tone.HINT: "cyan",
-    Tone.QUOTE: "magenta",
-    Tone.COMMAND: "cyan",
-    Tone.COST: "yellow",
-    Tone.FAINT: "dim",
+_CODES = {
+    Tone.HEADING: "1",
+    Tone.BAD: "1;31",
+    Tone.WARN: "33",
+    Tone.GOOD: "32",
+    Tone.HINT: "36",
+    Tone.QUOTE: "35",
+    Tone.COMMAND: "36",
+    Tone.COST: "33",
+    Tone.FAINT: "2",
 }
+"""ANSI codes: 1 is bold, 2 dim, 31 to 36 red, green, yellow, blue, magenta, cyan."""
 _NARROWEST, _WIDEST, _READABLE = 40, 200, 100
 """Minimum and maximum columns of a layout, and those of a readable sentence."""
 
@@ -141,22 +142,8 @@ def _given_columns() -> int | None:
 def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:
     if not is_coloured:
         return visible("\n".join(map(str, lines)))
-    import io
+    return "\n".join("".join(_span(visible(text), tone) for text, tone in line.spans) for line in lines)
 
-    from rich.console import Console
-    from rich.text import Text
 
-    text = Text(end="", no_wrap=True)
-    for number, line in enumerate(lines):
-        text.append("\n" if number else "")
-        for span, tone in line.spans:
-            text.append(visible(span), STYLES[tone] if tone is not None else None)
-    # Render to a string first, so that characters that the stream cannot encode are escaped in one
-    # place. No legacy console, markup, links or highlighting.
-    written = io.StringIO()
-    console = Console(
-        file=written, force_terminal=True, color_system="standard", legacy_windows=False, no_color=False,
-        highlight=False, markup=False, emoji=False, width=_WIDEST, _environ={},
-    )  # fmt: skip
-    console.print(text, soft_wrap=True, end="")
-    return written.getvalue()
+def _span(text: str, tone: Tone | None) -> str:
+    return f"\x1b[{_CODES[tone]}m{text}\x1b[0m" if tone is not None and text else text

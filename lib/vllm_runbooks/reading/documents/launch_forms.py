@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
@@ -21,6 +21,13 @@ from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_OPTIONS = 500  # words of one launch
 _TELLING = 2  # options that identify a configuration of vLLM
+_FULL = 4  # options that do, if one is the model and no key is anything else
+_REPOSITORY = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
+_MAX_HEAD = 2000
+_SCHEMA = re.compile(
+    r"^#[ \t]{0,4}yaml-language-server:[ \t]{0,4}\$schema=[^\s]{0,400}\bvllm-serve-([\d.]{1,20}\d|latest)\.json",
+    re.ASCII | re.MULTILINE,
+)
 _NEAR = 0.8
 """Least similarity (see difflib) of a misspelt name."""
 _STEP = re.compile(r"[^.]+")
@@ -80,6 +87,8 @@ class LaunchForm(Authored):
     """Path of the number of GPUs, or of the resources of the container."""
     is_launch_alone: bool = False
     """Whether the mapping is a launch even without a model and arguments."""
+    schema_at: tuple[str, ...] = ()
+    """Path of the mapping from the root of a file that editors check by a schema; empty for no schema."""
 
 
 def _completed(table: Mapping[str, LaunchForm], name: str) -> LaunchForm:
@@ -293,26 +302,43 @@ def is_option(option: str) -> bool:
     return option in options.past().lives
 
 
-def config(root: Node) -> tuple[Word, ...]:
-    """The arguments of a file for `vllm serve --config`; none if a key is far from every option's name."""
+def schema_release(text: str) -> str | None:
+    """Release of the schema that a file for `vllm serve --config` names for editors; None if it names none."""
+    match = _SCHEMA.search(text, 0, _MAX_HEAD)
+    return match[1] if match else None
+
+
+def config(root: Node, text: str) -> tuple[Word, ...]:
+    """The arguments of a file for `vllm serve --config`.
+
+    None unless it names its schema, or its keys tell: two are options that only vLLM has, or one beside a model's
+    name, or there are three other options beside it. At most one key is no option, but close to one.
+    """
     if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS:
         return ()
     pairs = root.items()
     names = [f"--{key.value.replace('_', '-')}" for key, _ in pairs]
-    known = [name for name in names if is_option(name)]
-    telling = set(known).difference(word_list("common-options"), ("--model", "--name", "--config"))
-    if len(telling) < _TELLING or len(names) - len(known) > 1:
-        return ()
-    spellings = list(options.past().lives)
-    if not all(name in known or get_close_matches(name, spellings, 1, _NEAR) for name in names):
-        return ()
     model = next((value for key, value in pairs if key.value in {"model", "model_tag"}), None)
+    if schema_release(text) is None and not _is_config(names, model):
+        return ()
     begin = pairs[0][0].start
     first = plain_word(model) if isinstance(model, Scalar) else Word(None, begin, begin, "", "on the command line")
     made = [first]
     for (key, value), name in zip(pairs, names, strict=True):
         made += _option_words(name, key, value) if value is not model else []
     return tuple(made)
+
+
+def _is_config(names: Sequence[str], model: Node | None) -> bool:
+    known = [name for name in names if is_option(name)]
+    telling = set(known).difference(word_list("common-options"), ("--model", "--name", "--config"))
+    is_named = isinstance(model, Scalar) and _REPOSITORY.fullmatch(model.value) is not None
+    is_full = is_named and len(names) == len(known) >= _FULL
+    if len(telling) + is_named < _TELLING and not is_full:
+        return False
+    spellings = list(options.past().lives)
+    is_near = all(name in known or get_close_matches(name, spellings, 1, _NEAR) for name in names)
+    return len(names) - len(known) <= 1 and is_near
 
 
 def _option_words(option: str, key: Node, value: Node) -> list[Word]:

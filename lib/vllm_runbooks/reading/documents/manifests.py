@@ -84,7 +84,8 @@ _IMAGE_PLACES = (
 """Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot, Truss."""
 _INTEREST = re.compile(
     r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
-    r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model"
+    r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model|^model:",
+    re.MULTILINE,
 )
 _MAX_DOCUMENTS = 300  # documents of one stream that are read
 _SERVICE = re.compile(r"^[\"']?kind[\"']?:[ \t]*[\"']?Service\b", re.MULTILINE)
@@ -171,7 +172,7 @@ class _Manifest:
         root = self.root
         keys = {key.value for key, _ in root.items()} if isinstance(root, yaml_places.Mapping) else set()
         is_compose = "services" in keys and "kind" not in keys
-        if words := launch_forms.config(root):
+        if words := launch_forms.config(root, self.reading.file):
             around = replace(self.around, kind="config", language="yaml", is_certain=False)
             programs.add_built("serve", words, around, self.reading, is_elided=True)
             return

@@ -492,8 +492,11 @@ def _execute(
 ) -> list[RunResult]:
     from vllm_runbooks.catalog.folders import own_catalogs
     from vllm_runbooks.catalog.load import load_catalog
+    from vllm_runbooks.core import extras
     from vllm_runbooks.runbooks.suite import run_all
 
+    if not all(request.is_alone for request in requests):
+        extras.require("runbooks")
     if own_catalogs():
         # The kernels skip the same files, but without a visible message.
         output.name_left_out(load_catalog().problems)
