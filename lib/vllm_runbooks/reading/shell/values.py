@@ -486,10 +486,9 @@ _GLOB = re.compile(r"[*?]|\[.*\]")
 
 
 def has_glob(item: Field) -> bool:
-    for piece in item.pieces:
-        if not piece.quoted and piece.text and _GLOB.search(piece.text[:4096]):
-            return True
-    return False
+    return any(
+        not piece.quoted and bool(piece.text) and _GLOB.search(piece.text[:4096]) is not None for piece in item.pieces
+    )
 
 
 def places_of(value: Iterable[ValuePiece]) -> Sequence[int] | None:
