@@ -486,9 +486,7 @@ _GLOB = re.compile(r"[*?]|\[.*\]")
 
 
 def has_glob(item: Field) -> bool:
-    return any(
-        not piece.quoted and bool(piece.text) and _GLOB.search(piece.text[:4096]) is not None for piece in item.pieces
-    )
+    return any(not piece.quoted and _GLOB.search((piece.text or "")[:4096]) for piece in item.pieces)
 
 
 def places_of(value: Iterable[ValuePiece]) -> Sequence[int] | None:
