@@ -139,8 +139,9 @@ class _SettingRules:
         if stands.kind == "known" or not name.startswith(_PREFIX):
             return None
         near = alike(name, [variable for variable in data.environment if variable.startswith(_PREFIX)], 1)
-        # A page without a launch that gets the variable describes those of another program.
-        is_others = self._is_used(name) or (self.page.kind == "page" and setting.start not in self.owners)
+        # A variable that no launch of the file gets may be another program's.
+        is_elsewhere = setting.start not in self.owners and (self.page.kind == "page" or bool(self.page.starts))
+        is_others = self._is_used(name) or is_elsewhere
         if is_others and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
