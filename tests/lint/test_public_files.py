@@ -730,7 +730,7 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
         (
             "job.sh",
             """
-            apptainer exec --env ROCR_VISIBLE_DEVICES=0,1,2,3,HF_HOME=/hf vllm.sif \\
+            apptainer exec --env ROCR_VISIBLE_DEVICES=0,1,2,3,VLLM_CONFIGURE_LOGGING=0 vllm.sif \\
               bash -c 'exec vllm serve Qwen/Qwen3-8B --tensor-parallel-size 4'
             """,
             1,
@@ -966,3 +966,35 @@ def test_options_around_launches_of_an_unknown_release_are_information() -> None
     page = "```bash\ndocker run vllm/vllm-openai:{} --model org/m\n```\n\n| `--swap-space` | more |\n"
     for tag, severity in (("gptoss", "info"), ("latest", "warning")):
         assert f"{severity} option.removed --swap-space" in found("README.md", page.format(tag))
+
+
+def test_a_launch_does_not_become_a_word_of_export() -> None:
+    """Assignments before a comment get an export, and the launch behind it stays a command."""
+    script = "HF_HUB_OFFLINE=1 \\\nVLLM_CONFIGURE_LOGGING=0 \\\n#VLLM_LOGGING_LEVEL=DEBUG \\\nvllm serve org/m\n"
+    fixed = checking.mended(script, name="run.sh")
+    assert fixed == script.replace("HF_HUB", "export HF_HUB").replace("VLLM_CONF", "export VLLM_CONF")
+    assert launches("run.sh", fixed) == 1
+
+
+def test_a_key_that_a_template_fills_in_is_not_repeated() -> None:
+    """Each loop has its own keys."""
+    loop = '{% for k, v in %s.items() %}\n      {{ k }}: "{{ v }}"\n{% endfor %}\n'
+    text = (
+        "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model m\n    environment:\n"
+        + loop.replace("%s", "a")
+        + loop.replace("%s", "b")
+    )
+    assert [line for line in found("compose.yaml.j2", text) if line.startswith("error")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "vllm==0.10.0\nfastapi-cli==0.0.8\nnvidia-nccl-cu12==2.26.2\n"),
+        ("utils.sh", "VERBOSE=false\nexport VLLM_LOGGING_LEVEL=INFO\n"),
+        ("swagger.json", '{"a": [1, 2\n'),
+    ],
+)
+def test_files_of_a_tree_that_launch_nothing_have_no_errors(name: str, text: str) -> None:
+    """Pins are no assignments, a script's own variable is not vLLM's, and other files are not checked."""
+    assert found(name, text) == []

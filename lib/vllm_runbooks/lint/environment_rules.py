@@ -218,6 +218,8 @@ class _SettingRules:
         value = setting.value.value
         if value is None or len(value) > _MAX_VALUE or placeholders.is_placeholder(value):
             return
+        if setting.form == "assignment" and setting.start not in self.owners and "_" not in setting.name:
+            return  # `DEBUG=0`: a name that any program has, which no launch of the file gets
         says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.checked}
         fault = self._value_fault(setting, value, data)
         if fault is not None:

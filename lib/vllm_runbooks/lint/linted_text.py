@@ -345,6 +345,8 @@ class LintedText:
         for trouble in self.page.troubles:
             if trouble.kind == "background-unwatched" and (self._is_typed(trouble) or not self._has_launch(trouble)):
                 continue
+            if not self._may_launch and trouble.kind != "file.too-much":
+                continue
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.intended is None:
             yield from self._of_starts()
@@ -356,6 +358,11 @@ class LintedText:
                 back = changed.back
                 edits = [Replacement(back(edit.start), back(edit.end), edit.new_text) for edit in hit.edits if keeps]
                 yield replace(hit, start=back(hit.start), end=back(hit.end), edits=tuple(edits))
+
+    @cached_property
+    def _may_launch(self) -> bool:
+        """Whether the text launches vLLM, or a fault may hide that it does."""
+        return bool(self.page.starts or self.page.loose) or "vllm" in self.text.lower()
 
     def _of_starts(self) -> Iterator[Hit]:
         tables = self.knowledge.tables
