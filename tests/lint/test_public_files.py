@@ -730,7 +730,7 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
         (
             "job.sh",
             """
-            apptainer exec --env ROCR_VISIBLE_DEVICES=0,1,2,3,HF_HOME=/hf vllm.sif \\
+            apptainer exec --env ROCR_VISIBLE_DEVICES=0,1,2,3,VLLM_CONFIGURE_LOGGING=0 vllm.sif \\
               bash -c 'exec vllm serve Qwen/Qwen3-8B --tensor-parallel-size 4'
             """,
             1,
@@ -743,6 +743,83 @@ def test_arguments_of_a_chart_are_for_its_image(tag: str, severity: str) -> None
             HF_HUB_OFFLINE=1 \\
             #VLLM_LOGGING_LEVEL=DEBUG \\
             vllm serve $MODEL --dtype bfloat16
+            """,
+            1,
+        ),
+        (
+            "sky.yaml",
+            """
+            envs: {KEY: "", MODEL: Qwen/Qwen3-8B}
+            run: |
+              : "${KEY:?set it in .env}"
+              pkill -f 'vllm.entrypoints' || true
+              vllm serve $MODEL --api-key "$KEY" --dtype bfloat16
+            """,
+            1,
+        ),
+        (
+            "deploy.yaml",
+            """
+            version: "2.0"
+            services:
+              vllm:
+                image: vllm/vllm-openai:v0.11.0
+                command: [bash, -c]
+                args:
+                - >-
+                  vllm serve Qwen/Qwen3-8B --dtype bfloat16
+                env: ["HF_TOKEN="]
+            """,
+            1,
+        ),
+        (
+            "compose.yaml",
+            """
+            services:
+              small:
+                image: vllm-cpu-env:latest
+                command: Qwen/Qwen3-8B --dtype bfloat16 --tensor-parallel-size 1
+              router:
+                image: vllm-router:latest
+                command: serve/router --dtype bfloat16
+            """,
+            1,
+        ),
+        (
+            "server.sh",
+            """
+            stop_server() { is_running "vllm serve" "$PID_FILE" && stop_process "vllm serve" 60; }
+            start_server() {
+              cmd="vllm serve $(arguments | tr '\\n' ' ')"
+              echo "running $cmd"
+              screen -dmS vllm bash -c "
+                source '$VENV/bin/activate'
+                $(declare -p)
+                $cmd 2>&1 | tee '$LOG'
+              "
+            }
+            start_server
+            """,
+            1,
+        ),
+        (
+            "server.sh",
+            """
+            command="vllm serve Qwen/Qwen3-8B --dtype bfloat16"
+            if [ -n "$DETACH" ]; then
+              eval $command &
+              wait
+            else
+              eval $command
+            fi
+            """,
+            1,
+        ),
+        (
+            "head.sh",
+            """
+            NODES=$@
+            vllm serve Qwen/Qwen3-8B --pipeline-parallel-size $NODES --distributed-executor-backend ray
             """,
             1,
         ),
@@ -790,3 +867,134 @@ def test_a_removed_argument_is_not_renamed_to_its_opposite() -> None:
     assert linted.fixed == 'from vllm import AsyncEngineArgs\na = AsyncEngineArgs(model="m")\n'
     wrong = 'from vllm import LLM\na = LLM("m", enable_log_stats=True)\n'
     assert checking.lint_text(wrong, name="serve.py", fix=True).fixed == wrong
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'exec vllm serve Qwen/Qwen3-8B "$@"',
+        'A=()\nfor a in "$@"; do A+=("$a"); done\nexec vllm serve Qwen/Qwen3-8B "${A[@]}"',
+    ],
+)
+def test_arguments_of_the_script_may_have_a_key(text: str) -> None:
+    """Only the arguments that are in the text say that a server has no key."""
+    assert [issue.rule for issue in checking.lint_text(f"{text}\n", name="run.sh").issues] == []
+    closed = "".join(text.rsplit(' "$', 1)[:1])
+    assert "safety.open-port" in [issue.rule for issue in checking.lint_text(f"{closed}\n", name="run.sh").issues]
+
+
+def test_a_variable_of_another_program_is_not_checked() -> None:
+    """A variable before a command is that command's, but a removed one of vLLM counts everywhere."""
+    script = "vllm serve Qwen/Qwen3-8B &\nVLLM_HOST=localhost VLLM_USE_V1=1 python run.py\nwait\n"
+    assert [line.split()[1] for line in found("run.sh", script)] == ["environment.removed"]
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("ConfigMap", "info"), ("Task", "warning")])
+def test_a_script_in_a_config_map_runs_in_a_pod(kind: str, severity: str) -> None:
+    """Its open port is the pod's; that of another program's task may be the host's."""
+    text = f"kind: {kind}\ndata:\n  start.sh: |\n    #!/bin/bash\n    vllm serve Qwen/Qwen3-8B\n"
+    (issue,) = checking.lint_text(text, name="a.yaml").issues
+    assert (issue.rule, issue.severity.value) == ("safety.open-port", severity)
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"), [("vllm/vllm-openai:v0.11.0", "error"), ("rayproject/ray-llm:2.46.0", "info")]
+)
+def test_options_of_ray_serve_are_those_of_the_workers_image(image: str, expected: str) -> None:
+    """Ray rejects unknown arguments of the engine; without a release only a misspelt one is reported."""
+    text = RAY_SERVICE.replace("IMAGE", image)
+    unknown = [issue for issue in checking.lint_text(text, name="a.yaml").issues if issue.rule == "option.unknown"]
+    assert [(issue.severity.value, issue.text) for issue in unknown] == [
+        (expected, "max_modle_len"),
+        *([("error", "foo_bar")] if expected == "error" else []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "parameters", "is_error"), [(4, "", False), (3, "", True), (4, "num-gpus: '2'", True)]
+)
+def test_the_parallel_sizes_of_ray_serve_need_the_gpus_of_the_cluster(
+    replicas: int,
+    parameters: str,
+    is_error: bool,  # noqa: FBT001
+) -> None:
+    """The GPUs of all replicas of the worker groups, as their parameters or their pods offer them."""
+    text = RAY_SERVICE.replace("replicas: 4", f"replicas: {replicas}").replace("{}", f"{{{parameters}}}")
+    rules = [issue.rule for issue in checking.lint_text(text, name="a.yaml").issues]
+    assert ("meaning.more-gpus-than-given" in rules) is is_error
+
+
+RAY_SERVICE = """kind: RayService
+spec:
+  serveConfigV2: |
+    applications:
+    - args:
+        llm_configs:
+        - model_loading_config: {model_id: a, model_source: org/m}
+          engine_kwargs: {tensor_parallel_size: 8, pipeline_parallel_size: 2, max_modle_len: 8, foo_bar: 2}
+  rayClusterConfig:
+    headGroupSpec: {template: {spec: {containers: [{name: head, image: IMAGE}]}}}
+    workerGroupSpecs:
+    - replicas: 4
+      rayStartParams: {}
+      template: {spec: {containers: [{name: worker, image: IMAGE, resources: {limits: {nvidia.com/gpu: 4}}}]}}
+"""
+
+
+def test_an_option_that_is_in_one_word_with_its_value_is_reported_once() -> None:
+    """What follows of it, such as unused GPUs, is not."""
+    text = """
+        kind: Pod
+        spec:
+          containers:
+          - image: vllm/vllm-openai:v0.11.0
+            args: [--model=org/m, --tensor-parallel-size 2]
+            resources: {limits: {nvidia.com/gpu: 2}}
+        """
+    assert found("pod.yaml", text) == ["error file.two-words-in-item --tensor-parallel-size 2"]
+
+
+def test_a_row_that_says_what_is_wrong_is_not_corrected() -> None:
+    """A table of removed options names them; another one recommends them."""
+    page = "# vLLM\n\n| symptom | fix |\n|---|---|\n| `--swap-space` | {} |\n"
+    assert found("README.md", page.format("Flag was removed: drop it")) == []
+    assert [line.split()[1] for line in found("README.md", page.format("Set to 8"))] == ["option.removed"]
+
+
+def test_options_around_launches_of_an_unknown_release_are_information() -> None:
+    """A table of a page is about the image of its launches."""
+    page = "```bash\ndocker run vllm/vllm-openai:{} --model org/m\n```\n\n| `--swap-space` | more |\n"
+    for tag, severity in (("gptoss", "info"), ("latest", "warning")):
+        assert f"{severity} option.removed --swap-space" in found("README.md", page.format(tag))
+
+
+def test_a_launch_does_not_become_a_word_of_export() -> None:
+    """Assignments before a comment get an export, and the launch behind it stays a command."""
+    script = "HF_HUB_OFFLINE=1 \\\nVLLM_CONFIGURE_LOGGING=0 \\\n#VLLM_LOGGING_LEVEL=DEBUG \\\nvllm serve org/m\n"
+    fixed = checking.mended(script, name="run.sh")
+    assert fixed == script.replace("HF_HUB", "export HF_HUB").replace("VLLM_CONF", "export VLLM_CONF")
+    assert launches("run.sh", fixed) == 1
+
+
+def test_a_key_that_a_template_fills_in_is_not_repeated() -> None:
+    """Each loop has its own keys."""
+    loop = '{% for k, v in %s.items() %}\n      {{ k }}: "{{ v }}"\n{% endfor %}\n'
+    text = (
+        "services:\n  a:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model m\n    environment:\n"
+        + loop.replace("%s", "a")
+        + loop.replace("%s", "b")
+    )
+    assert [line for line in found("compose.yaml.j2", text) if line.startswith("error")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "vllm==0.10.0\nfastapi-cli==0.0.8\nnvidia-nccl-cu12==2.26.2\n"),
+        ("utils.sh", "VERBOSE=false\nexport VLLM_LOGGING_LEVEL=INFO\n"),
+        ("swagger.json", '{"a": [1, 2\n'),
+    ],
+)
+def test_files_of_a_tree_that_launch_nothing_have_no_errors(name: str, text: str) -> None:
+    """Pins are no assignments, a script's own variable is not vLLM's, and other files are not checked."""
+    assert found(name, text) == []

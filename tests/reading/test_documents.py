@@ -3866,13 +3866,13 @@ def test_three_hundred_documents_of_a_stream_are_read() -> None:
         ("tmux new 'vllm serve m )'", None, {}, [("unexpected-token", ")")]),
         *(("foo --wrap='vllm serve m'", "m", {}, []), ("foo A='x vllm serve m'", "m", {"A": "x"}, [])),
         *(
-            ("foo 'vllm serve'", "", {}, []),
+            ("foo 'vllm serve'", None, {}, []),
             ("echo 'vllm serve m'", None, {}, []),
             ('foo "vllm serve $X"', "?", {}, []),
         ),
         *(
             ("foo 'vllmserve m'", None, {}, []),
-            ("foo vllm\\ serve", "", {}, []),
+            ("foo vllm\\ serve", None, {}, []),
             ("foo 'A=1 vllm serve m'", "m", {"A": "1"}, []),
         ),
     ],
@@ -3880,7 +3880,7 @@ def test_three_hundred_documents_of_a_stream_are_read() -> None:
 def test_a_word_of_another_program_is_read_as_a_script(
     command: str, words: str | None, variables: dict[str, str], told_: list[tuple[str, str]]
 ) -> None:
-    """Shell errors in it are reported only if a shell certainly reads it."""
+    """Shell errors in it are reported only if a shell certainly reads it; a program without arguments is a name."""
     text = f"{command}\n"
     page = documents.read(text, "a.sh")
 

@@ -111,6 +111,10 @@ spec:
 """,
         "serve org/m --max-model-len 512 --tensor-parallel-size 2",
     ),
+    "ray_serve_llm_value": (
+        "args: {prefill_config: {model_loading_config: {model_id: org/m}, engine_kwargs: {data_parallel_size: 16}}}\n",
+        "serve org/m --data-parallel-size 16",
+    ),
     "ray_serve_llm_model": (
         "model_loading_config: {model_id: org/m}\nengine_kwargs: {dtype: bfloat16}\n",
         "serve org/m --dtype bfloat16",
@@ -164,6 +168,10 @@ spec: {engine: vllm, artifactURL: "huggingface://org/m", engineConfig: {args: {-
     "runpod": (
         '{"imageName": "vllm/vllm-openai:v0.9.1", "dockerArgs": "--model org/m --seed 1", "gpuCount": 1}\n',
         "image --model org/m --seed 1",
+    ),
+    "oci_blueprint": (
+        '{"recipe_image_uri": "vllm/vllm-openai:v0.9.1", "recipe_container_command_args": ["--model", "$(name)"]}\n',
+        "image --model $(name)",
     ),
     "llama_swap": (
         "models:\n  a:\n    cmd: |\n      vllm serve org/m\n      --port ${PORT}\n      --max-model-len 512\n",
@@ -478,3 +486,21 @@ def test_reading_forms_takes_linear_time() -> None:
     assert growth(lambda text: documents.read(f"modelSpec:\n{text}", "a.yaml"), item * 40) < LIMIT
     assert growth(lambda text: documents.read(f"vllm:\n{text}", "inference_config.yaml"), settings * 400) < LIMIT
     assert launch_forms.option_of_key("maxModelLen") == launch_forms.option_of_key("max_model_len") == "--max-model-len"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('kind: ModelBooster\nspec: {backend: {workers: [{image: vllm, config: {enforce-eager: "", dtype: ""}}]}}\n',
+         "serve ? --enforce-eager"),
+        ('image: {repository: vllm/vllm-openai}\nmodel: org/m\nvllm: {dtype: "", enforceEager: ""}\n', "serve org/m"),
+        ("image: {repository: vllm/vllm-openai}\nmodel: org/m\nvllm: {trustRemoteCode: false}\n", "serve org/m"),
+        ('modelSpec: [{modelURL: org/m, vllmConfig: {dtype: "", enablePrefixCaching: false}}]\n',
+         "serve org/m --no-enable-prefix-caching"),
+    ],
+)  # fmt: skip
+def test_an_empty_value_sets_a_flag_or_nothing(text: str, expected: str) -> None:
+    """Charts leave out what is empty or false, unless their rules are known to negate it."""
+    (launch,) = documents.read(text, "values.yaml").starts
+
+    assert written(launch) == expected

@@ -102,8 +102,10 @@ def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
 def uncertain_spans(page: LaunchFile, build_of_launch: Callable[[WrittenLaunch], Build]) -> Mapping[str, Spans]:
     """Text of the launches of unknown releases ("unknown") and of forks ("fork")."""
     spans: dict[str, list[tuple[int, int]]] = {"unknown": [], "fork": []}
-    for launch in page.starts:
-        build = build_of_launch(launch)
+    builds = [build_of_launch(launch) for launch in page.starts]
+    if builds and all(build.source == "unknown" for build in builds):  # and options around them, as in a table
+        spans["unknown"] += [(loose.start, loose.end) for loose in page.loose]
+    for launch, build in zip(page.starts, builds, strict=True):
         texts = [(launch.start, launch.end), *((one.start, one.end) for one in launch.environment.values())]
         spans["unknown"] += texts if build.source == "unknown" else []
         spans["fork"] += texts if build.is_fork else []

@@ -139,8 +139,9 @@ class _SettingRules:
         if stands.kind == "known" or not name.startswith(_PREFIX):
             return None
         near = alike(name, [variable for variable in data.environment if variable.startswith(_PREFIX)], 1)
-        # A page without a launch that gets the variable describes those of another program.
-        is_others = self._is_used(name) or (self.page.kind == "page" and setting.start not in self.owners)
+        # A variable that no launch of the file gets may be another program's.
+        is_elsewhere = setting.start not in self.owners and (self.page.kind == "page" or bool(self.page.starts))
+        is_others = self._is_used(name) or is_elsewhere
         if is_others and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
@@ -217,6 +218,8 @@ class _SettingRules:
         value = setting.value.value
         if value is None or len(value) > _MAX_VALUE or placeholders.is_placeholder(value):
             return
+        if setting.form == "assignment" and setting.start not in self.owners and "_" not in setting.name:
+            return  # `DEBUG=0`: a name that any program has, which no launch of the file gets
         says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.checked}
         fault = self._value_fault(setting, value, data)
         if fault is not None:

@@ -45,6 +45,8 @@ from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.troubles import Spans
 
 _MAX_BLOCK = 4000  # characters of a code block before and after a launch
+_GLUED = re.compile(r"(--[A-Za-z][\w-]{0,80})[ \t]")
+"""An option in one word with its value."""
 _IDLE = "option.without-effect"
 _SCRIPT = re.compile(r"```[^\n]{0,40}\n[ \t]{0,20}#(?:!/|[^\n]{0,80}\.sh\b)", re.ASCII)
 """Start of a block of a page that is a script: an interpreter, or a comment with the file's name."""
@@ -54,6 +56,11 @@ _OPEN_PORT, _IMAGE_STAYS = "safety.open-port", "file.image-stays"
 _NETWORKS = frozenset({"kubernetes", "compose", "dockerfile"})
 _HOST_NETWORK = re.compile(r"\bhostNetwork:[ \t]*[\"']?true|\bnetwork_mode:[ \t]*[\"']?host|--net(?:work)?[= ]host")
 
+_CONFIG_MAP = re.compile(r"^kind:[ \t]*[\"']?ConfigMap", re.MULTILINE)
+"""A document whose scripts pods run."""
+_SCRIPT_ARGUMENTS = re.compile(r"\$\{?[@*]")
+_LISTED = re.compile(rf"{_SCRIPT_ARGUMENTS.pattern}|\$\{{\w{{1,80}}\[[@*]\]")
+"""A list of arguments in a command: those of its script, or an array, which may be made of them."""
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
 """Severity, by cause, of a program that is unreadable but may be correct."""
 
@@ -338,6 +345,8 @@ class LintedText:
         for trouble in self.page.troubles:
             if trouble.kind == "background-unwatched" and (self._is_typed(trouble) or not self._has_launch(trouble)):
                 continue
+            if not self._may_launch and trouble.kind != "file.too-much":
+                continue
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
         if self.intended is None:
             yield from self._of_starts()
@@ -349,6 +358,11 @@ class LintedText:
                 back = changed.back
                 edits = [Replacement(back(edit.start), back(edit.end), edit.new_text) for edit in hit.edits if keeps]
                 yield replace(hit, start=back(hit.start), end=back(hit.end), edits=tuple(edits))
+
+    @cached_property
+    def _may_launch(self) -> bool:
+        """Whether the text launches vLLM, or a fault may hide that it does."""
+        return bool(self.page.starts or self.page.loose) or "vllm" in self.text.lower()
 
     def _of_starts(self) -> Iterator[Hit]:
         tables = self.knowledge.tables
@@ -489,17 +503,24 @@ class LintedText:
             environment={name: setting.value.value for name, setting in launch.environment.items()},
             has_more_variables=launch.has_more_variables,
             entry=launch.entry,
-            is_elided=launch.is_elided or any(role.option == "--config" for role in parsed.roles),
-            unknown=frozenset(
-                problem.option.lstrip("-").replace("-", "_")
-                for problem in parsed.problems
-                if problem.kind == "unknown" and problem.option
-            ),
+            is_elided=self._has_more_arguments(launch) or any(role.option == "--config" for role in parsed.roles),
+            unknown=_unknown(launch, parsed),
             defaults=_Defaults(data),
             fits=self.knowledge.specs.fits,
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
+
+    def _has_more_arguments(self, launch: WrittenLaunch) -> bool:
+        """Whether the launch gets arguments that are not in the text, such as those of its script."""
+        invocation = launch.invocation
+        if launch.is_elided or invocation is None or not self._has_script_arguments:
+            return launch.is_elided
+        return _LISTED.search(self.text, invocation.start, invocation.end) is not None
+
+    @cached_property
+    def _has_script_arguments(self) -> bool:
+        return _SCRIPT_ARGUMENTS.search(self.text) is not None
 
     def _has_more_hosts(self, launch: WrittenLaunch) -> bool:
         """Whether the file joins several hosts or pods; of a page, the code block of the launch."""
@@ -536,7 +557,8 @@ class LintedText:
             edits = editing.edits(self.page, launch, [Edit("remove", broken.dests[0])], self.data(launch))
         where = self._where(launch, index, broken) if index is not None else ""
         says = {**broken.says, "vllm": self.data(launch).checked}
-        is_behind = broken.rule == _OPEN_PORT and _is_in_network(launch) and not self._is_on_host(launch)
+        is_inside = _is_in_network(launch) or (bool(launch.within) and _CONFIG_MAP.search(self.text) is not None)
+        is_behind = broken.rule == _OPEN_PORT and is_inside and not self._is_on_host(launch)
         is_call = launch.entry in CALLS
         return Hit(broken.rule, from_, to, says, edits, where=where, is_call=is_call, is_information=is_behind)
 
@@ -618,6 +640,13 @@ _CUTS = (
 """Errors that make the shell end a command early."""
 _STARTS = (*SERVERS, *CALLS)
 """Launches whose arguments are checked; a benchmark, for example, has its own options."""
+
+
+def _unknown(launch: WrittenLaunch, parsed: Parsed) -> frozenset[str]:
+    """Destinations of unknown options, and of those that are in one word with their value."""
+    names = [problem.option for problem in parsed.problems if problem.kind == "unknown" and problem.option]
+    names += [match[1] for word in launch.words if (match := _GLUED.match(word.value or ""))]
+    return frozenset(name.lstrip("-").replace("-", "_") for name in names)
 
 
 def _rule_of(trouble: Trouble) -> str:

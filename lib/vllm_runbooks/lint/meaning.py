@@ -269,6 +269,8 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
         origin = {"origin": command.devices_origin} if command.visible is not None and command.devices_origin else {}
         yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen, **origin)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
+        if any(name.startswith(_PARALLEL) for name in command.unknown):  # misspelt, or in one word with its value
+            return
         names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
         figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
         yield _broken("meaning.gpus-unused", *names, **figures)

@@ -184,7 +184,7 @@ def _too_much(at: int, what: str) -> Trouble:
 
 
 def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
-    starts = sorted(reading.starts, key=_PLACE)
+    starts = _without_branches(sorted(reading.starts, key=_PLACE))
     return LaunchFile(
         kind,
         text,
@@ -196,6 +196,20 @@ def _page(kind: str, text: str, reading: DocumentReading) -> LaunchFile:
         tuple(reading.images),
         tuple(reading.services),
     )
+
+
+def _without_branches(starts: Sequence[WrittenLaunch]) -> list[WrittenLaunch]:
+    """The launches, of the same text run by several branches of a script (`eval $COMMAND`) only the first."""
+    kept: list[WrittenLaunch] = []
+    background: dict[Any, bool] = {}
+    for start in starts:
+        if (call := start.invocation) is not None and start.words:
+            key = (start.entry, start.start, start.end, call.round, *((word.start, word.value) for word in start.words))
+            if key in background and not (background[key] and call.is_background):
+                continue
+            background.setdefault(key, call.is_background)
+        kept.append(start)
+    return kept
 
 
 def _once(items: Sequence[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:

@@ -33,6 +33,8 @@ class EngineProgram(Authored):
     """Options of the program itself with a value."""
     flags: tuple[str, ...] = ()
     """Options of the program itself without a value."""
+    rejects_unknown: bool = False
+    """Whether it has no options besides those of vLLM."""
 
     @property
     def is_vllm(self) -> bool:

@@ -288,7 +288,7 @@ def _settings(node: Node | None, *, own: tuple[str, ...], is_known: bool) -> lis
         option = key.value if is_dashed else option_of_key(key.value)
         if key.value in own or (is_known and (not is_option(option) or isinstance(value, yaml_places.Mapping))):
             continue
-        made += _option_words(option, key, value)
+        made += _option_words(option, key, value, is_flag_if_empty=not is_known, is_switched=is_known)
     return made
 
 
@@ -341,18 +341,23 @@ def _is_config(names: Sequence[str], model: Node | None) -> bool:
     return len(names) - len(known) <= 1 and is_near
 
 
-def _option_words(option: str, key: Node, value: Node) -> list[Word]:
-    """An option with its value, as a program makes them of a YAML value."""
+def _option_words(
+    option: str, key: Node, value: Node, *, is_flag_if_empty: bool = False, is_switched: bool = False
+) -> list[Word]:
+    """An option with its value, as a program makes them of a YAML value.
+
+    An empty text leaves the option out, or is a flag; with `is_switched` also `false` leaves it out.
+    """
     name = Word(option, key.start, key.end, option)
     if isinstance(value, Scalar):
         text = value.value
         is_plain = value.style == "plain"
-        if is_plain and text in _NOTHING:
-            return []
+        if not text or (is_plain and text in _NOTHING):
+            return [name] if is_flag_if_empty and not is_plain and not _takes_text(option) else []
         if text.lower() in _TRUE and (is_plain or not _takes_text(option)):
             return [name]
         if text.lower() in _FALSE and (is_plain or not _takes_text(option)):
-            negated = f"--no-{option.removeprefix('--')}"
+            negated = "" if is_switched else f"--no-{option.removeprefix('--')}"
             return [Word(negated, key.start, key.end, negated)] if is_option(negated) else []
         return [name, plain_word(value)]
     if isinstance(value, yaml_places.Sequence) and all(isinstance(item, Scalar) for item in value.items):

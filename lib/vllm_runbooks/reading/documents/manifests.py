@@ -193,7 +193,7 @@ class _Manifest:
 
     def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
         values = {key.value: value for key, value in node.items()}
-        is_service = is_compose and len(path) == 2 and path[0] == "services"
+        is_service = is_compose and len(path) == 2 and path[0] == "services" and "args" not in values  # as Akash has
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:
             if values.keys() >= {"op", "path", "value"}:
@@ -230,7 +230,7 @@ class _Manifest:
             programs.read_command(words, replace(self.around, language="shell", is_certain=False), self.reading)
             self.done |= {id(part) for part in match.nodes(form.command)}
             return True
-        image = self._image_of(match)
+        image = self._image_of(match) or self.around.image
         if not words and not form.is_launch_alone:
             return False
         if image is not None:
@@ -314,6 +314,9 @@ class _Manifest:
         if is_text and key.endswith(_NESTED):
             if len(self.around.within) < _MAX_NESTED and not node.has_template:
                 inner = DocumentReading(file=self.reading.file)
+                cluster = yaml_places.at(self.root, *path[:-1], "rayClusterConfig") if key == "serveConfigV2" else None
+                if cluster is not None:
+                    around = self._in_cluster(around, cluster)
                 read(node.text, around, inner, file=key)
                 if inner.starts:
                     self.reading.add(inner)
@@ -324,11 +327,22 @@ class _Manifest:
             unit_files.read(node.text, replace(around, is_certain=False), self.reading)
         elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             environment: dict[str, Setting] = {}
-            for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot
-                environment |= self._environment(yaml_places.at(self.root, name), is_interpolated=False)
+            for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot; an empty one is set later
+                variables = self._environment(yaml_places.at(self.root, name), is_interpolated=False)
+                environment |= {key: setting for key, setting in variables.items() if setting.value.value != ""}
             image = self.around.image or self._image_near(path)
             around = replace(around, environment=environment, is_certain=False, image=image)
             programs.read_script(node.text, around, self.reading)
+
+    def _in_cluster(self, around: Around, cluster: Node) -> Around:
+        """Context of the engines of Ray Serve, which run on the workers of a cluster."""
+        workers = yaml_places.items(yaml_places.at(cluster, "workerGroupSpecs"))
+        specs = [yaml_places.at(worker, "template", "spec", "containers") for worker in workers]
+        named = [yaml_places.at(container, "image") for spec in specs for container in yaml_places.items(spec)[:1]]
+        image = self._image(named[0], is_interpolated=False) if named else None
+        total = self.groups.get(id(cluster))
+        group = Gpus(None, total, cluster.start, cluster.start) if total is not None else around.group
+        return replace(around, image=image or around.image, group=group)
 
     def _is_script(self, key: str, text: str) -> bool:
         """Whether a text is run rather than shown: by its key, or because it begins like a script."""

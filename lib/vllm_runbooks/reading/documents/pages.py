@@ -173,6 +173,10 @@ def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt
     return source.joined(parts)
 
 
+_SAYS_GONE = re.compile(r"(?i)\b(?:removed?|deprecated|obsolete|unsupported|no longer|not (?:supported|available))\b")
+"""A row that itself says what is wrong with its option."""
+
+
 def table_options(source: Excerpt) -> tuple[list[LooseOption], list[Setting]]:
     """Options and variables in table rows."""
     loose: list[LooseOption] = []
@@ -180,6 +184,8 @@ def table_options(source: Excerpt) -> tuple[list[LooseOption], list[Setting]]:
     for start, end in _lines(source.text):
         line = source.text[start:end]
         if line.count("|") < 2 or not re.match(r"[ \t>]{0,40}\|", line):
+            continue
+        if _SAYS_GONE.search(line):
             continue
         row = source.part(start, end)
         loose += options_in(row, "table")

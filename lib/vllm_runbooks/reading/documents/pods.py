@@ -284,14 +284,20 @@ def _of_leader(template: Node) -> int | None:
 
 
 def _of_ray(cluster: Node) -> int | None:
-    counts = [_of_pods(yaml_places.at(cluster, "headGroupSpec", "template")) or 0]  # a head may have no GPUs
+    counts = [_of_member(yaml_places.at(cluster, "headGroupSpec")) or 0]  # a head may have no GPUs
     for group in yaml_places.items(yaml_places.at(cluster, "workerGroupSpecs")):
-        pods, hosts = _of_pods(yaml_places.at(group, "template")), number(yaml_places.at(group, "numOfHosts"), 1)
+        pods, hosts = _of_member(group), number(yaml_places.at(group, "numOfHosts"), 1)
         replicas = [number(yaml_places.at(group, key), 0) for key in ("replicas", "maxReplicas")]
         if pods is None or hosts is None or None in replicas:
             return None
         counts.append(math.prod((pods, hosts, max(count or 0 for count in replicas) or 1)))
     return sum(counts) or None
+
+
+def _of_member(group: Node | None) -> int | None:
+    """GPUs that a member of a Ray cluster offers: those of its pod, unless its parameters set their number."""
+    offered = yaml_places.at(group, "rayStartParams", "num-gpus")
+    return number(offered) if offered is not None else _of_pods(yaml_places.at(group, "template"))
 
 
 def _of_pods(template: Node | None) -> int | None:

@@ -89,7 +89,7 @@ def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> No
     text = placeholders.marked(source.text, is_page=around.is_page)
     around = replace(around, language="shell")
     whole = Excerpt(text, source.at)
-    script = shell.read(whole, known=around.known)
+    script, count = shell.read(whole, known=around.known), len(reading.starts)
     visible = _without_hidden(whole, script.troubles)
     if visible is not None:
         script = replace(shell.read(visible, known=around.known), troubles=script.troubles)
@@ -118,7 +118,7 @@ def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> No
             scripts[followed.start] = followed.end
     for trouble in _without_repeated(script.troubles, scripts):
         reading.troubles.append(replace(trouble, edits=_indented(trouble.edits, source, reading.file)))
-    _read_kept(script, around, reading)
+    _read_kept(script, around, reading, is_launched=len(reading.starts) > count)
 
 
 def _assigned(assignment: Assignment, *, is_exported: bool = True) -> Setting:
@@ -216,20 +216,26 @@ def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
     return settings[at - 1] if at else None
 
 
-def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -> None:
-    """Read commands in partly unknown variables that no command runs."""
+def _read_kept(script: shell.Script, around: Around, reading: DocumentReading, *, is_launched: bool) -> None:
+    """Read commands in partly unknown variables that no command runs, or that are not read where one does."""
     kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
-    run = " ".join(
-        word.raw
-        for invocation in script.invocations[:_MAX_SEEN]
-        if invocation.words and invocation.words[0].value != "eval"  # which parses a text that is partly unknown
-        for word in invocation.words[:_MAX_SEEN]
-    )
+    used, handed = [], []
+    for invocation in script.invocations[:_MAX_SEEN]:
+        head = _program(invocation.words[0]) if invocation.words else "eval"
+        raw = [word.raw for word in invocation.words[:_MAX_SEEN]]
+        used += raw if head != "eval" else []  # which parses a text that is partly unknown
+        handed += raw if head in _SHELLS or head in word_list("hands-to-shell") else []
+    run, parsed = " ".join(used), "" if is_launched else " ".join(handed)
+    exported = {item.name: _assigned(item) for item in script.assignments if item.exported}
+    around = replace(around, environment={**around.environment, **exported}, is_certain=False, language="shell")
+    count = len(reading.starts)
     for item in kept[:_MAX_KEPT]:
-        if f"${item.name}" not in run and f"${{{item.name}" not in run:
-            _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
+        names = (f"${item.name}", f"${{{item.name}")
+        if not any(name in run for name in names) or any(name in parsed for name in names):
+            _read_word(item.value, around, reading)
+    reading.change_starts(count, lambda start: replace(start, is_elided=True))
 
 
 def read_command(words: tuple[Word, ...], around: Around, reading: DocumentReading) -> Word | None:
@@ -435,6 +441,7 @@ class _Command:
             _read_word(text, replace(self.around, is_certain=False), inner)
             if not is_shell:
                 inner.loose.clear()
+                inner.starts = [start for start in inner.starts if start.words]  # `is_running "vllm serve"`
                 if any(trouble.kind in _FAULTS for trouble in inner.troubles):
                     inner.troubles.clear()
             self.reading.add(inner)
@@ -606,7 +613,11 @@ def run_image(
             end = next((index for index, word in enumerate(rest) if [word.start] == first_argument), len(rest))
             details = {"image": name or ""}
             reading.troubles.append(Trouble("file.entry-point-again", rest[0].start, rest[:end][-1].end, details))
-        if len(reading.starts) > count or first != "serve" or not ("vllm" in (name or "").lower() or are_own(rest)):
+        is_ours = "vllm" in (name or "").lower()
+        if len(reading.starts) == count and is_ours and _is_model(first) and are_own(rest):
+            _add_start("image", rest, [*before, *rest], replace(around, image=image), reading, prefix=before)
+            return
+        if len(reading.starts) > count or first != "serve" or not (is_ours or are_own(rest)):
             return
         # The image's entry point is `vllm`, or a script that passes its arguments on.
         _add_start(
@@ -659,7 +670,8 @@ def _add_start(
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
     program = engine_programs.by_id().get(entry)
     if program is not None:
-        around = replace(around, builder=around.builder or entry, has_own_options=True)
+        is_strict = program.rejects_unknown and around.image is not None and images.release_of(around.image.value)
+        around = replace(around, builder=around.builder or entry, has_own_options=not is_strict)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
         if any((word.value or "").partition("=")[0] == "--model" for word in arguments):
@@ -747,6 +759,11 @@ def is_program(value: str | None) -> bool:
     """Whether the first argument of a container is a program rather than a model."""
     head = (value or "").rsplit("/", 1)[-1]
     return head in _SHELLS or head in word_list("wrappers") or _is_python(head) or head in {"vllm", "ray", "torchrun"}
+
+
+def _is_model(value: str | None) -> bool:
+    """Whether the first argument of an image that may be vLLM's own is a model of the Hub rather than a program."""
+    return value is not None and re.fullmatch(r"[\w.-]{1,100}/[\w.-]{1,200}", value) is not None
 
 
 def are_own(words: Sequence[Word]) -> bool:

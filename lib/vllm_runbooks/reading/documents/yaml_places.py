@@ -118,8 +118,8 @@ class Mapping:
         return list(pairs.values())
 
     def repeated(self) -> list[Scalar]:
-        """Duplicate keys."""
-        keys = [key for key, _ in self.pairs if isinstance(key, Scalar)]
+        """Duplicate keys; those that a template fills in may differ."""
+        keys = [key for key, _ in self.pairs if isinstance(key, Scalar) and not key.has_template]
         first = {key.value: key for key in reversed(keys)}
         return [key for key in keys if first[key.value] is not key]
 

@@ -389,7 +389,7 @@ def _gap(text: str, cut: _Break) -> _Gap:
 
 
 _ASSIGNED = re.compile(
-    r"[ \t]*+(?:export[ \t]++)?+(?:[A-Za-z_]\w*+=(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'\\])*+(?:[ \t\n]|\\\n|#[^\n]*+\n)*+)++"
+    r"[ \t]*+(?:(?:export[ \t]++)?+[A-Za-z_]\w*+=(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'\\])*+(?:[ \t\n]|\\\n|#[^\n]*+\n)*+)++"
 )
 """Assignments without a program: the text behind them is a command of its own."""
 
@@ -466,7 +466,8 @@ def _assignments(
         yield Trouble("not-an-assignment", start, end, {"name": name.raw, "runs": runs, "meant": name.raw}, edits)
         return
     match = _ALMOST_NAME.match(name.raw)
-    if match and not first and not _NAME.match(match[1]):
+    is_pin = name.raw.startswith("=", match.end()) if match else False  # a requirement of pip, `name==1.0`
+    if match and not is_pin and not first and not _NAME.match(match[1]):
         intended = re.sub(r"\W", "_", match[1].lstrip("$"))
         intended = intended if match[1].startswith("$") else intended.upper().lstrip("0123456789")
         says = {"name": match[1], "runs": text[start : place(name.end)][:_SHOWN], "meant": intended}

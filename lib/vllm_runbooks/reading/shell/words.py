@@ -404,6 +404,9 @@ def _put_list(
         elif index:
             out.cut()
         _put(shell, element, part, out)
+    if not elements and not out.splits and part.subscript is None and shell.state.positional is None and not is_default:
+        for piece in values.unset_value(part.name):  # an assignment keeps what the script's arguments are
+            out.literal(piece._replace(quoted=part.quoted))
     if is_joined and part.quoted and (not elements or not out.splits):
         out.literal(ValuePiece("", quoted=True))
 
