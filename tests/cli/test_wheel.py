@@ -40,11 +40,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment with only the wheel and its dependencies."""
+    """The `bin` folder of an environment with only the wheel and the locked dependencies."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
-    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, str(wheel)]
-    subprocess.run(install, check=True, timeout=900)
+    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q"]
+    subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True, timeout=900)
+    subprocess.run([*install, "--no-deps", str(wheel)], check=True, timeout=900)
     return folder / "bin"
 
 
