@@ -967,7 +967,7 @@ def test_a_day_with_1_000_runs_and_a_jumping_clock_loses_nothing(nights: Nights)
     sizes: list[tuple[int, int]] = []
     while ran < 1000:
         jump = chance.random()
-        now += timedelta(minutes=chance.randint(-60, 0) if jump < 0.05 else chance.randint(2, 9) if jump < 0.1 else 1)
+        now += timedelta(minutes=chance.randint(-10, 0) if jump < 0.05 else chance.randint(2, 9) if jump < 0.1 else 1)
         ran += nights.wake(f"{now:%Y-%m-%dT%H:%M}").action == "ran"
         if ran in (100, 1000):
             sizes.append((process.memory_info().rss, process.num_fds()))
