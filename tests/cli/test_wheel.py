@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of an environment with only the wheel and its dependencies, until `bare` adds to it."""
+    """The `bin` folder of an environment with the wheel and its locked dependencies, until `bare` adds to it."""
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
-    install(folder / "bin", str(wheel))
+    install(folder / "bin", "--require-hashes", "-r", str(ROOT / "requirements.lock"), constraints=())
+    install(folder / "bin", "--no-deps", str(wheel))
     return folder / "bin"
 
 
@@ -55,9 +56,9 @@ def bare(base: Path, wheel: Path) -> Path:
     return base
 
 
-def install(folder: Path, *packages: str) -> None:
-    """Install packages into the environment with this `bin` folder."""
-    command = [str(folder / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *packages]
+def install(folder: Path, *words: str, constraints: Sequence[str] = ("-c", CONSTRAINTS)) -> None:
+    """Install into the environment with this `bin` folder."""
+    command = [str(folder / "python"), "-m", "pip", "install", "-q", *constraints, *words]
     subprocess.run(command, check=True, timeout=900)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vllm_runbooks import cli
 from vllm_runbooks.core.earlier_schema import HOST, SERVER, rename_keys, upgrade
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.diff import differences
@@ -65,6 +68,37 @@ def test_other_documents_are_unchanged(schema: Any) -> None:
     data = {"schema": schema, "taken": "2026-01-31T12:00:00Z"}
 
     assert upgrade(data, HOST) is data
+
+
+WRITTEN = Path(__file__).with_name("schema_1")
+"""Files that a release with schema 1 wrote."""
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "printed"),
+    [
+        ("diagnose {}/pack.zip", 1, "port.in_use"), ("diagnose {}/case", 1, "port.in_use"),
+        ("inventory {}/inventory.json", 0, "No NVIDIA driver"),
+        ("probe {}/probe.json", 1, "no server at this address"),
+        ("diff {}/launch.json {}/launch.json", 0, "SAME"),
+        ("diff {}/probe.json {}/probe.json", 0, "SAME"),
+        ("diff {}/results.json {}/results.json", 0, "SAME"),
+        ("history list", 0, "2 of 3 runs failed"),
+        ("show 483cc01ec730", 0, "The port is taken by another process"),
+        ("show 4010b3187a7d", 0, "Nothing answers"),
+    ],
+)  # fmt: skip
+def test_files_of_schema_1_are_read(
+    command: str, status: int, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pack, a case, an inventory, a probe, a launch, results and a history, each by the command that reads it."""
+    folder = shutil.copytree(WRITTEN, tmp_path / "written")
+    (folder / "history.sqlite").write_bytes(gzip.decompress((folder / "history.sqlite.gz").read_bytes()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_RUNBOOKS_HISTORY", str(folder / "history.sqlite"))
+        assert cli.run(command.format(*[folder] * 2).split()) == status
+    assert printed in capsys.readouterr().out
 
 
 RESULTS = {"rungs": {"port": "passed"}, "load": {"at_once": 4, "whole": {"p50_ms": 1.0}}, "facts": {"kv_use": 0.5}}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from vllm_runbooks.core.redaction import kinds
+from vllm_runbooks.core.redaction import issuers, kinds
 from vllm_runbooks.core.redaction.redact import Redactor
 
 SECRET = "Zk9-Qw4x8Rt2Lm6Vb1"  # noqa: S105 - made up
@@ -23,6 +23,17 @@ def test_a_secret_without_a_name_is_redacted(kind: kinds.Kind) -> None:
     assert redacted.startswith("first\n")
     assert redacted.endswith("\nlast\n")
     assert Redactor().text(f"first\n{kind.harmless}\nlast\n") == f"first\n{kind.harmless}\nlast\n"
+
+
+@pytest.mark.parametrize(("kind", "prefixes", "rest"), issuers.ISSUERS, ids=lambda value: str(value)[:20])
+def test_a_token_with_its_issuers_prefix_is_redacted(kind: str, prefixes: str, rest: issuers.Rest) -> None:
+    """Without any name beside it; words after the prefix, or a letter before it, are no token."""
+    for prefix in prefixes.split():
+        redactor = Redactor()
+        assert redactor.text(f"client('{prefix}{rest.example}')") == "client('[secret-1]')"
+        assert set(redactor.counts) == {kind}
+        harmless = f"client('{prefix}tensor-parallel-size', '{prefix}')"
+        assert Redactor().text(harmless) == harmless
 
 
 MANIFESTS = {

@@ -12,10 +12,14 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
+from test_secret_artefacts import COMMANDS
 from vllm_runbooks import cli
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.display import live
+from vllm_runbooks.core.redaction import issuers, kinds
 from vllm_runbooks.core.redaction.redact import Redactor
 
+ROOT = Path(__file__).parents[2]
 SAMPLES = YAML(typ="safe").load(Path(__file__).with_name("secret_samples.yaml").read_text(encoding="utf-8"))
 
 
@@ -74,16 +78,29 @@ def test_a_random_value_is_replaced_everywhere() -> None:
     assert "Zk9Qw4x8Rt2Lm6" not in Redactor().text("--api-key Zk9Qw4x8Rt2Lm6\nkeys are Zk9Qw4x8Rt2Lm6 and others")
 
 
-def test_the_security_page_counts_the_samples_and_names_commands() -> None:
-    """Its counts are those of the samples, and each command in its table exists."""
-    page = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+def test_the_page_of_tests_has_their_counts() -> None:
+    """Of samples, kinds, prefixes, artefacts and recorded cases."""
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+
+    for text in (
+        f"{len(SAMPLES['secrets'])} kinds of planted secrets",
+        f"{len(kinds.KINDS)} kinds that their context identifies",
+        f"{sum(len(prefixes.split()) for _, prefixes, _ in issuers.ISSUERS)} prefixes of issuers",
+        f"{len(COMMANDS) + 1} artefacts",
+        f"{len(SAMPLES['harmless'])} harmless texts",
+        f"{sum(path.is_dir() for path in folders.cases_dir().iterdir())} recorded cases",
+    ):
+        assert text in page
+
+
+def test_the_commands_of_the_security_page_exist() -> None:
+    """Each command in its table."""
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     table = page.partition("| command |")[2].partition("\n\n")[0]
     commands = {
         words.split()[0] for row in table.splitlines()[2:] for words in re.findall(r"`([^`]+)`", row.split("|")[1])
     }
 
-    assert f"{len(SAMPLES['secrets'])} kinds of planted secrets" in page
-    assert f"{len(SAMPLES['harmless'])} harmless texts" in page
     assert commands
     assert commands <= set(cli.commands.list_commands(click.Context(cli.commands)))
 

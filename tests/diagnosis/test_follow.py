@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pace import scaled
@@ -19,6 +21,11 @@ from vllm_runbooks.reading import sources
 
 LOG = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
 FAILED = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+
+ROUTINE = (
+    "(APIServer pid=1) INFO 11-20 09:{:02}:{:02} [loggers.py:123] Engine 000: Avg prompt throughput: {:.1f} tokens/s,"
+    " Avg generation throughput: {:.1f} tokens/s, Running: 8 reqs, Waiting: 0 reqs, GPU KV cache usage: 3.1%\n"
+)
 
 
 def follow(name: str, *more: str) -> subprocess.Popen[str]:
@@ -130,3 +137,39 @@ def test_a_restarted_file_is_followed(tmp_path: Path, *, is_renamed: bool) -> No
 
     assert running.returncode == 0
     assert "RUNNING" in said
+
+
+@pytest.mark.full
+def test_a_log_that_grows_by_a_gibibyte_is_followed_in_flat_memory(tmp_path: Path) -> None:
+    """Nothing of it is lost: the answer has the error that follows."""
+    log = tmp_path / "startup.log"
+    log.write_text(LOG.read_text("utf-8"), encoding="utf-8")
+    chance = random.Random(1)  # noqa: S311 - repeatable
+    running = follow(str(log), "--format", "json")
+    assert running.stderr is not None
+    running.stderr.readline()
+    watched, sizes, written = psutil.Process(running.pid), [0], 0
+    with log.open("a", encoding="utf-8") as file:
+        while written < 1 << 30:
+            figures = [(chance.randint(0, 59), chance.randint(0, 59), chance.random() * 9e3) for _ in range(20_000)]
+            block = "".join(ROUTINE.format(minute, second, rate, rate / 7) for minute, second, rate in figures)
+            written += file.write(block)
+            file.flush()
+            while log.stat().st_size - read_of(watched) > 64 << 20:
+                time.sleep(0.05)
+            sizes.append(watched.memory_info().rss)
+        file.write(FAILED.read_text("utf-8").splitlines(keepends=True)[-1])
+    while read_of(watched) < log.stat().st_size:
+        time.sleep(0.2)
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=scaled(120))
+    first, most = max(sizes[: len(sizes) // 4]), max(sizes)
+    print(f"{written >> 20} MiB; {first >> 20} MiB after a quarter, {most >> 20} MiB at most")
+
+    assert json.loads(said)["files"] == ["startup.log"]
+    assert most - first < 16 << 20
+
+
+def read_of(process: psutil.Process) -> int:
+    """Characters that a process has read from files."""
+    return int(process.io_counters().read_chars)

@@ -9,6 +9,8 @@ import multiprocessing
 import os
 import random
 import re
+import resource
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -25,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from pace import scaled
+from pace import scaled, slowdown
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
 from vllm_runbooks import render
@@ -1222,3 +1224,38 @@ def test_a_terminated_suite_closes_its_entries(three: Path) -> None:
     assert {each.verdict for each in found} <= {Verdict.PASS, Verdict.INTERRUPTED}
     with history.opened(say=told) as kept_:
         assert kept_.interrupted() == []
+
+
+@pytest.mark.full
+def test_a_history_of_100_000_entries_is_read_in_half_a_second(place: Path) -> None:
+    """By each command, in processor time with the start of Python, and a list is as long as of a short history."""
+    keep()
+    names = "id, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm, inputs, results, environment"
+    names += ", owner"
+    with edited() as file:
+        row = file.execute(f"SELECT {names} FROM entries").fetchone()  # noqa: S608 - the test's own names
+        began = datetime(2020, 1, 1, tzinfo=UTC)
+        file.executemany(
+            f"INSERT INTO entries ({names}) VALUES ({', '.join('?' * 15)})",  # noqa: S608
+            (
+                (
+                    f"{n:012x}", row[1], f"r{n % 50} on k{n % 7}", moments.stamp(began + timedelta(minutes=20 * n)),
+                    *row[4:12], json.dumps({"facts": {"weights_gib": n % 9}}), *row[13:],
+                )
+                for n in range(1, 100_000)
+            ),
+        )  # fmt: skip
+    for command in ("history", "history trend 'r3 on k3'", f"diff {700:012x} {99_500:012x}", f"show {50_000:012x}"):
+        words = [sys.executable, "-m", "vllm_runbooks", *shlex.split(command)]
+        seconds = float("inf")
+        for _ in range(2):  # the first one may compile the catalog
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            ran = subprocess.run(words, capture_output=True, text=True, check=False)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = min(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        print(f"{command}: {seconds:.2f} s of processor time, {len(ran.stdout)} characters")
+
+        assert ran.returncode in (0, 1), ran.stderr
+        assert len(ran.stdout) < 5000
+        assert seconds < 0.5 * max(slowdown() / 2, 1)
+    assert place.stat().st_size < 100_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -23,6 +24,7 @@ from typing import Any
 from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -974,6 +976,29 @@ def test_a_night_is_run_once_and_a_missed_one_is_caught_up(nights: Nights) -> No
     planned = [str(entry.inputs["planned"]) for entry in nights.kept()]
     assert sorted(planned) == [f"2026-05-0{day}T03:00:00Z" for day in range(1, 7)]
     assert 'vllm_runbooks_job_missed_total{name="nightly"} 4.0' in Path("n.prom").read_text("utf-8")
+
+
+@pytest.mark.full
+def test_a_day_with_1_000_runs_and_a_jumping_clock_loses_nothing(nights: Nights) -> None:
+    """Each planned minute is in the history once, as a run or as missed; memory and open files stay the same."""
+    nights.job = replace(nights.job, at="* * * * *", added="2026-05-01T00:00:00Z", metrics=None)
+    chance = random.Random(1)  # noqa: S311 - repeatable
+    now, ran, process = utc("2026-05-01T00:00"), 0, psutil.Process()
+    sizes: list[tuple[int, int]] = []
+    while ran < 1000:
+        jump = chance.random()
+        now += timedelta(minutes=chance.randint(-10, 0) if jump < 0.05 else chance.randint(2, 9) if jump < 0.1 else 1)
+        ran += nights.wake(f"{now:%Y-%m-%dT%H:%M}").action == "ran"
+        if ran in (100, 1000):
+            sizes.append((process.memory_info().rss, process.num_fds()))
+    planned = sorted(str(entry.inputs["planned"]) for entry in nights.kept())
+    print(f"{ran} runs, {len(planned)} planned times, {now:%H:%M}, {[size >> 20 for size, _ in sizes]} MiB")
+
+    assert len(set(planned)) == len(planned)
+    assert all(utc(b[:16]) - utc(a[:16]) == timedelta(minutes=1) for a, b in pairwise(planned))
+    assert now > utc("2026-05-01T16:00")
+    assert sizes[-1][0] - sizes[0][0] < 16 << 20
+    assert sizes[-1][1] == sizes[0][1]
 
 
 @pytest.mark.parametrize(

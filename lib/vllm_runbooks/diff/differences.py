@@ -67,7 +67,8 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
         InputError: It is none of these.
     """
     is_entry = {"id", "kind", "subject"} <= data.keys()
-    upgraded = data if is_entry else upgrade(data, SERVER)
+    # Reports of launches had no schema at first.
+    upgraded = data if is_entry else upgrade({"schema": 1, **data}, SERVER)
     fields = {key: value for key, value in upgraded.items() if key != "schema"}
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         if is_entry:

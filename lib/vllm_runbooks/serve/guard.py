@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -14,10 +13,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.files import NotStoredError, store
-from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, Outcome
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
@@ -353,7 +352,7 @@ class _Supervisor:
         # its path.
         guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
         if self._is_kept:
-            self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
+            self._store(places.REPORT, redact_text(to_json(guarded, indent=None)) + "\n")
         return guarded
 
 

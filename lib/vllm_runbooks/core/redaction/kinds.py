@@ -61,11 +61,80 @@ def _pattern(source: str) -> LazyPattern:
     return LazyPattern(source, re.ASCII | re.IGNORECASE)
 
 
-def _of_program(program: str, options: str) -> LazyPattern:
-    """Argument of an option of a program, on its line or on lines that a backslash joins."""
-    return LazyPattern(
-        rf"\b(?:{program})\b(?:[^\n\\;|&]|\\\r?\n){{0,300}}?\s(?:{options})(?:=|\s{{1,4}}){_WORD}", re.ASCII
-    )
+_PROGRAMS = (
+    ("login", r"az\s{1,4}login", "-p", "az login -u me"),
+    ("useradd", "useradd", "-p", "useradd -m me"),
+    ("usermod", "usermod", "-p", "usermod me"),
+    ("ipmitool", "ipmitool", "-P", "ipmitool -H 10.0.0.1 -U me"),
+    ("sqlcmd", "sqlcmd", "-P", "sqlcmd -S host -U me"),
+    ("mosquitto_", r"mosquitto_\w{2,3}", "-P", "mosquitto_pub -u me"),
+    ("zip -", "zip", "-P", "zip -r out.zip"),
+    ("ossutil", "ossutil(?:64)?", "-k", "ossutil config -i me"),
+    ("obsutil", "obsutil", "-k", "obsutil config -i=me"),
+    ("coscmd", "coscmd", "-s", "coscmd config -a me"),
+    ("ldap", r"ldap[a-z]{3,10}", "-w", "ldapsearch -x -D cn=me"),
+    *(("snmp", r"snmp[a-z]{2,10}", option, "snmpwalk -v3 -u me") for option in ("-A", "-X", "-c")),
+)
+"""Trigger, program, option with a secret, and a command: on one line, or on lines that a backslash joins."""
+_NAMED_SO = rf"\b(?:key|name|id)=[\"']{_FIELD}[\"']"
+_OPENED = r"<\w{1,40}[ \t]"
+_CONTENT = r"\s{0,40}(?P<value>[^<>\s$]{3,400})\s{0,40}</"
+_VALUE_OF = r"\bvalue=(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
+_MARKUP = (
+    (
+        "</",
+        rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>{_CONTENT}",
+        "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>",
+        "<tokenizer>slow2-Fast4</tokenizer> <password></password>",
+    ),
+    (
+        "</",
+        rf"<name>{_FIELD}</name>\s{{0,60}}<value>{_CONTENT}value>",
+        "<name>fs.secret.key</name> <value>Zk9-Qw4x8Rt2Lm6Vb1</value>",
+        "<name>fs.path</name> <value>x/y9</value>",
+    ),
+    (
+        "</",
+        rf"{_OPENED}(?>[^<>\n]{{0,200}}?{_NAMED_SO})[^<>/\n]{{0,200}}>{_CONTENT}",
+        '<string name="api_key">Zk9-Qw4x8Rt2Lm6Vb1</string>',
+        '<string name="key_color">slow2-Fast4</string>',
+    ),
+    (
+        "value=",
+        rf"{_OPENED}(?>[^<>\n]{{0,200}}?{_NAMED_SO})[^<>\n]{{0,200}}?{_VALUE_OF}",
+        '<add key="password" value="Zk9-Qw4x8Rt2Lm6Vb1"/>',
+        '<add key="tokenizer" value="slow2-Fast4"/>',
+    ),
+    (
+        "value=",
+        rf"{_OPENED}[^<>\n]{{0,200}}?{_VALUE_OF}[^<>\n]{{0,200}}?{_NAMED_SO}",
+        '<add value="Zk9-Qw4x8Rt2Lm6Vb1" key="apiKey"/>',
+        '<add value="slow2-Fast4" key="tokenizer"/>',
+    ),
+)
+"""Trigger, pattern, example and look-alike in XML."""
+_HEX_EXAMPLE = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+_LETTERS = "Zk9Qw4x8Rt2Lm6Vb1" * 5
+_SHAPES = (
+    ("twilio", "(?:SK|AC)[0-9a-f]{32}", f"SK{_HEX_EXAMPLE}"),
+    ("airtable", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", f"patZk9Qw4x8Rt2Lm6.{_HEX_EXAMPLE * 2}"),
+    ("mailgun", "key-[0-9a-f]{32}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}", f"{_HEX_EXAMPLE}-0a1b2c3d-4e5f6071"),
+    ("-us", r"[0-9a-f]{32}-us\d{1,2}", f"{_HEX_EXAMPLE}-us12"),
+    ("discord", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}", f"M{_LETTERS[:23]}.Zk9Qw4.{_LETTERS[:27]}"),
+    ("facebook", r"\d{15,16}\|[\w-]{27,40}", f"140304523381895|{_LETTERS[:27]}"),
+    ("clickhouse", "4b1d[A-Za-z0-9]{38}", f"4b1d{_LETTERS[:38]}"),
+    ("launchdarkly", r"(?:api|sdk|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}", "sdk-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"),
+    *((name, "[A-Za-z0-9]{84}", _LETTERS[:84]) for name in ("ngc", "nvcr.io")),
+    ("atlasv1", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,70}", f"Zk9Qw4x8Rt2Lm6.atlasv1.{_LETTERS[:64]}"),
+    ("_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", f"Zk9Qw4_{_LETTERS[:29]}_mmk"),
+    ("q~", r"[\w.]{3}\dQ~[\w.~-]{31,34}", f"Zk98Q~{_LETTERS[:32]}"),
+    (
+        ".acc",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,120}",
+        f"sc_zk9qw4x8.zk9qw.acc-zk9qw4x8rt2.{_LETTERS[:34]}",
+    ),
+)
+"""Trigger, such as the issuer's name, and shape of tokens without a prefix that is rare enough; an example."""
 
 
 KINDS = (
@@ -76,10 +145,6 @@ KINDS = (
         ),
         "kubectl create secret generic s --from-literal=color=Zk9-Qw4x8Rt2Lm6Vb1",
         "kubectl create secret generic s --from-literal=color=$COLOR",
-    ),
-    Kind(
-        ("login",), _of_program(r"az\s{1,4}login", "-p"),
-        "az login -u me -p Zk9-Qw4x8Rt2Lm6Vb1", "az login -u me && mkdir -p /data/models",
     ),
     Kind(
         ("mc ",), _pattern(
@@ -107,16 +172,14 @@ KINDS = (
         _pattern(rf"\b(?:sudo\s{{1,4}}-\w{{0,4}}S|auth\s{{1,4}}login)\b[^\n]{{0,80}}?<<<\s{{0,4}}{_WORD}"),
         "gh auth login --with-token <<< Zk9-Qw4x8Rt2Lm6Vb1", "gh auth login --with-token <<< $GITHUB_TOKEN",
     ),
-    Kind(
-        ("useradd", "usermod"), _of_program("useradd|usermod", "-p"),
-        "useradd -m -p Zk9-Qw4x8Rt2Lm6Vb1 me", "useradd -m me; mkdir -p /home/me",
-    ),
     *(
-        Kind((program,), _of_program(source, "-P"), f"{command} -P Zk9-Qw4x8Rt2Lm6Vb1 x", f"{command} -p 623 x")
-        for program, source, command in (
-            ("ipmitool", "ipmitool", "ipmitool -H 10.0.0.1 -U me"), ("sqlcmd", "sqlcmd", "sqlcmd -S host -U me"),
-            ("mosquitto_", r"mosquitto_\w{2,3}", "mosquitto_pub -u me"), ("zip -", "zip", "zip -r"),
+        Kind(
+            (trigger,), LazyPattern(
+                rf"\b(?:{program})\b(?:[^\n\\;|&]|\\\r?\n){{0,300}}?\s(?:{option})(?:=|\s{{1,4}}){_WORD}", re.ASCII
+            ),
+            f"{command} {option} Zk9-Qw4x8Rt2Lm6Vb1 x", f"{command}; mkdir -p /data/models",
         )
+        for trigger, program, option, command in _PROGRAMS
     ),
     Kind(
         ("7z",), _pattern(r"\b7z[ar]?[ \t][^\n|;&]{0,200}?[ \t]-p(?P<quote>[\"'])?" + _VALUE),
@@ -159,23 +222,8 @@ KINDS = (
         "wandb login --relogin Zk9-Qw4x8Rt2Lm6Vb1", "wandb login --relogin and paste the key", _is_mixed, "key",
     ),
     Kind(
-        ("ossutil", "obsutil", "coscmd"), _of_program(r"ossutil(?:64)?|obsutil|coscmd", "-k|-s"),
-        "ossutil config -e oss.example -i me -k Zk9-Qw4x8Rt2Lm6Vb1", "ossutil cp -r models oss://bucket/x", kind="key",
-    ),
-    Kind(
         ("ftp",), _pattern(rf"\bl?ftp\b[^\n]{{0,100}}?\s-u\s{{1,4}}[\"']?[^\s,\"']{{1,100}},{_WORD}"),
         "lftp -u me,Zk9-Qw4x8Rt2Lm6Vb1 sftp://host", "lftp -u me sftp://host",
-    ),
-    *(
-        Kind(
-            ("snmp",), _of_program(r"snmp[a-z]{2,10}", option),
-            f"snmpwalk -v3 -u me {option} Zk9-Qw4x8Rt2Lm6Vb1 host", "snmpwalk -v3 -u me host",
-        )
-        for option in ("-A", "-X", "-c")
-    ),
-    Kind(
-        ("ldap",), _of_program(r"ldap[a-z]{3,10}", "-w"),
-        "ldapsearch -x -D cn=me -w Zk9-Qw4x8Rt2Lm6Vb1 -b dc=x", "ldapsearch -x -D cn=me -W -b dc=x",
     ),
     Kind(
         tuple(f"{name} {verb}" for name in ("word", "phrase", "code", "token", "key", "secret") for verb in _VERBS),
@@ -205,40 +253,7 @@ KINDS = (
         ),
         "Kennwort lautet Zk9-Qw4x8Rt2Lm6Vb1", "Das Passwort ist falsch", _is_random,
     ),
-    Kind(
-        ("</",), _pattern(
-            rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>"
-            r"\s{0,40}(?P<value>[^<>\s$]{4,400})\s{0,40}</"
-        ),
-        "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>", "<tokenizer>slow2-Fast4</tokenizer> <password></password>",
-    ),
-    Kind(
-        ("value=",), _pattern(
-            rf"<\w{{1,40}}[ \t](?>[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"'])[^<>\n]{{0,200}}?\bvalue="
-            r"(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
-        ),
-        '<add key="password" value="Zk9-Qw4x8Rt2Lm6Vb1"/>', '<add key="tokenizer" value="slow2-Fast4"/>',
-    ),
-    Kind(
-        ("value=",), _pattern(
-            r"<\w{1,40}[ \t][^<>\n]{0,200}?\bvalue=(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
-            rf"[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"']"
-        ),
-        '<add value="Zk9-Qw4x8Rt2Lm6Vb1" key="apiKey"/>', '<add value="slow2-Fast4" key="tokenizer"/>',
-    ),
-    Kind(
-        ("</",), _pattern(
-            rf"<name>{_FIELD}</name>\s{{0,60}}<value>\s{{0,40}}(?P<value>[^<>\s$]{{3,400}})\s{{0,40}}</value>"
-        ),
-        "<name>fs.secret.key</name> <value>Zk9-Qw4x8Rt2Lm6Vb1</value>", "<name>fs.path</name> <value>x/y9</value>",
-    ),
-    Kind(
-        ("</",), _pattern(
-            rf"<\w{{1,40}}[ \t](?>[^<>\n]{{0,200}}?\b(?:key|name|id)=[\"']{_FIELD}[\"'])[^<>/\n]{{0,200}}>"
-            r"\s{0,40}(?P<value>[^<>\s$]{3,400})\s{0,40}</"
-        ),
-        '<string name="api_key">Zk9-Qw4x8Rt2Lm6Vb1</string>', '<string name="key_color">slow2-Fast4</string>',
-    ),
+    *(Kind((trigger,), _pattern(source), example, harmless) for trigger, source, example, harmless in _MARKUP),
     Kind(
         ("key=",), _pattern(r"https?://[^\s\"'<>?]{1,400}\?(?:[^\s\"'<>]{0,200}&)?key=(?P<value>[\w-]{16,200})"),
         "https://api.example/v1/models?alt=json&key=Zk9-Qw4x8Rt2Lm6Vb1", "https://docs.example/page?key=tensor-parallel-size-2",
@@ -250,6 +265,42 @@ KINDS = (
             re.ASCII,
         ),
         "id LTAI5tZk9Qw4x8Rt2Lm6Vb1a", "LTAI is a prefix", kind="key",
+    ),
+    *(
+        Kind(
+            (trigger,), LazyPattern(rf"(?<![\w.-])(?P<value>{shape})(?![\w-])", re.ASCII),
+            f"{trigger} said '{example}'", f"{trigger} said 'tensor-parallel-size-2'", kind="token",
+        )
+        for trigger, shape, example in _SHAPES
+    ),
+    Kind(
+        tuple(f"{sign}token{end}" for sign in "_-" for end in ("=", ":", '"', "'", " =")), _pattern(
+            r"[a-z0-9]{2,30}(?<!eos)(?<!bos)(?<!pad)(?<!unk)(?<!next)(?<!page)[_-]token[\"']{0,2}[ \t]{0,4}[=:]"
+            r"[ \t]{0,4}[\"']?(?P<value>[\w.+/=~-]{15,400})"
+        ),
+        "codecov_token: Zk9-Qw4x8Rt2Lm6Vb1", "eos_token: Zk9-Qw4x8Rt2Lm6Vb1 image_token: image-placeholder-token",
+        _is_random, "token",
+    ),
+    Kind(
+        ("' ==", '" ==', "' !=", '" !='), _pattern(
+            r"[\"'](?P<value>[^\s\"']{8,300})[\"']\s{0,4}[=!]==?\s{0,4}\$?[\w.]{0,60}(?:passw(?:or)?d|secret|token|api_?key)\b"
+        ),
+        "if 'Zk9-Qw4x8Rt2Lm6Vb1' == my_password:", "if 'AddedToken' == type_of_token:", _is_mixed,
+    ),
+    Kind(
+        ("'] =", '"] =', "']=", '"]=', "[] ="), _pattern(
+            r"(?:passw(?:or)?d|secret|token|credential)s?\[(?:\d{0,5}|[\"'][^\"'\n]{1,60}[\"'])\][ \t]{0,4}=[ \t]{0,4}"
+            r"[\"'](?P<value>[^\s\"']{8,300})[\"']"
+        ),
+        'secrets["prod"] = "Zk9-Qw4x8Rt2Lm6Vb1"', 'tokens["eos"] = "<|endoftext|>"', _is_mixed,
+    ),
+    Kind(
+        ("bundle_",), _pattern(r"\bBUNDLE_\w{3,80}[=:][ \t]{0,4}[\"']?[^\s:\"']{1,100}:(?P<value>[^\s\"'/$]{4,200})"),
+        "BUNDLE_GEMS__EXAMPLE__COM=me:Zk9-Qw4x8Rt2Lm6Vb1", "BUNDLE_PATH=/usr/local/bundle",
+    ),
+    Kind(
+        ("_session=",), _pattern(r"\b_[a-z]{2,30}_session=(?P<value>[\w%-]{16,400})"),
+        "_gitlab_session=Zk9-Qw4x8Rt2Lm6Vb1", "start_new_session=True",
     ),
     Kind(
         ("webhook.office.com",), _pattern(r"webhook\.office\.com/webhookb2/(?P<value>[\w@/-]{30,400})"),
@@ -266,142 +317,15 @@ KINDS = (
     ),
 )  # fmt: skip
 """Searched on the lines with a trigger."""
-_PUTTY = LazyPattern(r"Private-Lines: \d{1,3}[ \t]*\r?\n(?P<value>(?:[A-Za-z0-9+/=]{1,90}\r?\n){1,200})", re.ASCII)
-_MAC = LazyPattern(r"Private-MAC: (?P<value>[0-9a-f]{32,64})", re.ASCII)
-_KIND_LINE = LazyPattern(
-    r"^(?P<lead>[ \t]*(?:-[ \t]{1,4})?)kind:[ \t]*[\"']?Secret(?P<list>List)?[\"']?[ \t]*(?:#[^\n]*)?\r?$",
-    re.ASCII | re.MULTILINE,
-)
-_DATA_LINE = LazyPattern(r"[ \t]*(?:-[ \t]{1,4})?[\"']?(?:data|stringData)[\"']?:(?P<rest>[^\r\n]*)", re.ASCII)
-_COMMENT = r"[ \t]*(?:(?<=[ \t])#.*)?\Z"
-_ENTRY = LazyPattern(
-    r"[ \t]*(?:\"[^\"\n]{1,253}\"|'[^'\n]{1,253}'|[^\s:#][^:\n]{0,252}):(?:[ \t]+(?:!\S{1,40}[ \t]+)?"
-    rf"(?:[|>][+-]?\d?[+-]?{_COMMENT}|\"(?P<quoted>(?:[^\"\\]|\\.)*)\"{_COMMENT}|'(?P<single>(?:[^']|'')*)'{_COMMENT}"
-    rf"|(?P<plain>[^\s#](?:[^\n]*?\S)??){_COMMENT}))?",
-)
-"""A key with its value, which may go on in the lines below."""
-_FLOW_FIELD = LazyPattern(r":\s{1,8}(?:\"(?P<quoted>[^\"]+)|'(?P<single>[^']+)|(?P<plain>[^\s\"',{}][^,}]*))")
-_QUOTE = r"\\{0,7}[\"']"
-_SIGN = LazyPattern(
-    rf"(?P<brace>[{{}}])|{_QUOTE}(?:(?P<data>data|stringData){_QUOTE}\s{{0,8}}:\s{{0,8}}\{{"
-    rf"|kind{_QUOTE}\s{{0,8}}:\s{{0,8}}{_QUOTE}Secret(?P<list>List)?{_QUOTE})",
-    re.ASCII,
-)
-"""Braces and relevant keys of JSON, which may be escaped in another text."""
-_PAIR = LazyPattern(
-    rf"[\s,]{{0,200}}(?:\\{{1,4}}n)?\s{{0,40}}{_QUOTE}[^\"'\\\n]{{1,253}}{_QUOTE}\s{{0,8}}:\s{{0,8}}"
-    rf"(?:null|(?P<mark>{_QUOTE})(?P<value>[^\n]{{0,200000}}?)(?<!\\)(?P=mark))",
-    re.ASCII,
-)
-_MAX_MANIFEST = 100_000
-"""Characters between a manifest's kind and its data."""
 
 
-def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Secrets in some lines as the group `value` of a match, with their kind; `lowered` is the text in lower case."""
+def find(text: str, present: set[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """Secrets in some lines as the group `value` of a match, with their kind; `present` are their triggers."""
     for kind in KINDS:
-        if any([trigger in lowered for trigger in kind.triggers]):
+        if not present.isdisjoint(kind.triggers):
             for match in kind.pattern.finditer(text):
                 if kind.is_one(match["value"]):
                     yield match, kind.kind
 
 
 TRIGGERS = tuple(dict.fromkeys(trigger for kind in KINDS for trigger in kind.triggers))
-
-
-def structural(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and kind of the secrets of whole documents: values of Kubernetes Secrets, PuTTY's keys."""
-    if "Private-" in text:
-        for pattern in (_PUTTY, _MAC):
-            yield from ((*match.span("value"), "private_key") for match in pattern.finditer(text))
-    if "Secret" not in text or "ata" not in text:
-        return
-    listed = 0
-    for kind in _KIND_LINE.finditer(text):
-        if kind["list"] is None:
-            span = _mapping(text, kind.start(), len(kind["lead"]))
-        elif kind.start() < listed:
-            continue
-        else:
-            span = _document(text, kind.start())
-            listed = span[1]
-        values = _manifest(text, span, len(kind["lead"]), is_list=kind["list"] is not None)
-        yield from ((start, end, "key") for start, end in values)
-    yield from ((start, end, "key") for start, end in _json_values(text))
-
-
-def _json_values(text: str) -> Iterator[tuple[int, int]]:
-    """Values of `data` and `stringData` in the objects that have `"kind": "Secret"`."""
-    objects, secrets, lists, position = [-1], set[int](), set[int](), 0
-    values: list[tuple[int, int, int, int]] = []
-    while sign := _SIGN.search(text, position):
-        position = sign.end()
-        if sign["data"]:
-            while pair := _PAIR.match(text, position):
-                values.append((objects[-1], objects[max(len(objects) - 2, 0)], *pair.span("value")))
-                position = pair.end()
-        elif not sign["brace"]:
-            (lists if sign["list"] else secrets).add(objects[-1])
-        if sign["data"] or sign["brace"] == "{":
-            objects.append(sign.start())
-        elif sign["brace"] and len(objects) > 1:
-            objects.pop()
-    for owner, outer, start, end in values:
-        if (owner in secrets or outer in lists) and start < end:
-            yield start, end
-
-
-def _manifest(text: str, span: tuple[int, int], column: int, *, is_list: bool) -> Iterator[tuple[int, int]]:
-    """Values of `data` and `stringData` in the mapping of a Secret, or in the items of a SecretList."""
-    data_column, entry_column, position = None, None, span[0]
-    for line in text[slice(*span)].splitlines(keepends=True):
-        start, position = position, position + len(line)
-        bare = line.strip()
-        indent = len(line) - len(line.lstrip(" \t")) + (2 if bare.startswith("- ") else 0)
-        outer = column if data_column is None else data_column
-        if not bare or (indent <= outer and bare.startswith(("#", "{{"))):
-            continue
-        if data_column is None or indent <= data_column:
-            data = _DATA_LINE.match(line) if is_list or indent <= column else None
-            data_column, entry_column = indent if data else None, None
-            entries = _FLOW_FIELD.finditer(line, *data.span("rest")) if data and "{" in data["rest"] else ()
-        elif entry_column is not None and indent > entry_column:
-            yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
-            continue
-        else:
-            entry_column = indent
-            entries = filter(None, [_ENTRY.match(line.rstrip())])
-        for entry in entries:
-            if entry.lastgroup is not None and entry[entry.lastgroup]:
-                yield start + entry.start(entry.lastgroup), start + entry.end(entry.lastgroup)
-
-
-def _document(text: str, at: int) -> tuple[int, int]:
-    """Start and end of the YAML document around a place."""
-    begin, end = text.rfind("\n---", max(at - _MAX_MANIFEST, 0), at) + 1, text.find("\n---", at, at + _MAX_MANIFEST) + 1
-    return begin or max(at - _MAX_MANIFEST, 0), end or min(at + _MAX_MANIFEST, len(text))
-
-
-def _mapping(text: str, at: int, column: int) -> tuple[int, int]:
-    """Start and end of the lines around a place that are indented as much as it or more."""
-    begin = end = at
-    while begin > 0 and at - begin < _MAX_MANIFEST:
-        before = text.rfind("\n", 0, begin - 1) + 1
-        if text.startswith("- ", begin + max(column - 2, 0)) or _is_outside(text[before : begin - 1], column):
-            break
-        begin = before
-    while end < len(text) and end - at < _MAX_MANIFEST:
-        after = text.find("\n", end) + 1 or len(text)
-        line = text[end:after]
-        if end > at and (_is_outside(line, column) or line.startswith("- ", max(column - 2, 0))):
-            break
-        end = after
-    return begin, end
-
-
-def _is_outside(line: str, column: int) -> bool:
-    """Whether a line ends a mapping: a separator, less indentation, or another object's kind in its place."""
-    bare, indent = line.strip(), len(line) - len(line.lstrip(" \t-"))
-    return bare.startswith(("---", "...")) or (
-        bool(bare) and (indent < column or (indent == column and bare.lstrip("- ").startswith("kind:")))
-    )

@@ -14,9 +14,11 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from html import unescape
+from itertools import islice
 from typing import NamedTuple
 
 from vllm_runbooks.core.redaction import context as secret_context
+from vllm_runbooks.core.redaction import issuers, structures
 from vllm_runbooks.core.redaction import kinds as secret_kinds
 from vllm_runbooks.core.redaction.parts import LazyPattern, is_common, is_telling, turns
 from vllm_runbooks.core.scan import WordSet
@@ -34,47 +36,16 @@ _MAX_COUNT = 7
 PART = 8
 """Length of the part of such a value that identifies it if a text begins or ends within it."""
 
-_MIXED = r"(?=[A-Za-z0-9_-]{0,60}?\d)"
-"""Lookahead for a token of general form: it has a digit, unlike a word."""
-_APART = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Before a token: no letter or digit, except that of an escape (`\\n`) in quoted text."""
-_ISSUERS = {
-    "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}",
-    "nvidia": r"nvapi-[A-Za-z0-9_-]{16,200}",
-    "github": r"gh[pousr]_[A-Za-z0-9]{16,250}|github_pat_[A-Za-z0-9_]{16,250}",
-    "gitlab": rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent|imt|oas)-{_MIXED}[A-Za-z0-9_.-]{{16,250}}",
-    "aws": r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])|ABSK[A-Za-z0-9+/]{60,200}={0,2}",
-    "google": r"AIza[0-9A-Za-z_-]{30,60}|ya29\.[0-9A-Za-z_-]{20,2000}|GOCSPX-[0-9A-Za-z_-]{20,60}",
-    "slack": r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,250}",
-    "anthropic": r"sk-ant-[A-Za-z0-9_-]{16,250}",
-    "openai": r"sk-(?:proj|svcacct|admin|or-v1|None)-[A-Za-z0-9_-]{16,300}",
-    "modelscope": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-    "wandb": r"wandb_v1_[A-Za-z0-9_]{20,200}",
-    "docker": r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,200}",
-    # Its first part ends where another begins: none is read from every beginning in it.
-    "jwt": (
-        r"eyJ(?=[A-Za-z0-9_-]{8})[A-Za-z0-9]{0,4000}+(?:[_-](?!eyJ)[A-Za-z0-9]{0,4000}+){0,400}+"
-        r"\.[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{0,2000}"
-    ),
-    "token": (
-        rf"(?:gsk_|xai-|pplx-|r8_|npm_|rpa_|fw_|tvly-|lsv2_(?:pt|sk)_|tgp_v1_|sk_(?:live|test)_|dop_v1_|hvs\.|csk-|jina_)"
-        rf"{_MIXED}[A-Za-z0-9_-]{{20,250}}|pypi-AgE[A-Za-z0-9_-]{{30,300}}|SG\.[A-Za-z0-9_-]{{16,40}}\.[A-Za-z0-9_-]{{16,80}}"
-        r"|AGE-SECRET-KEY-1[0-9A-Z]{40,80}"
-    ),
-}  # fmt: skip
-_ISSUED = LazyPattern(
-    f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
-)
-_SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
+_SK = re.compile(rf"{issuers.APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
 """A key in OpenAI's form, which may be a model name: `_is_key` decides."""
 _HOOK = LazyPattern(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
-    r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
+    r"|/webhook/send\?key=|api\.softlayer\.com/soap/v3(?:\.1)?/|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
     r"(?P<value>[A-Za-z0-9_/:-]{16,300})",
     re.ASCII,
 )
 _HEAD = re.compile(
-    rf"{_APART}(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
+    rf"{issuers.APART}(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
     re.ASCII,
 )
 _END_OF_WORD = re.compile(r"(?<=[A-Za-z0-9_.-])[ \t│|]{0,200}\r?\n", re.ASCII)
@@ -102,7 +73,7 @@ _NO_KEY = "".join(
     )
 )  # fmt: skip
 _SENSITIVE = (
-    r"(?:(?:api[_-]?keys?|auth[_-]?key|(?:signing|encryption|storage|deploy|master|ssh|license|subscription|shared[_-]?access"
+    r"(?:(?:api[_-]?keys?|app[_-]?key|auth[_-]?key|(?:signing|encryption|storage|deploy|master|ssh|license|subscription|shared[_-]?access"
     r"|functions?|admin|service[_-]account)[_-]?key|account[_-]?key|access[_-]?key(?:[_-]?id)?"
     r"|private[_-]?key|secrets?(?:[_-]?(?:access[_-]?)?key(?:[_-]base)?)?|passw(?:or)?ds?|[_-]pass|passphrase|credentials?"
     r"|requirepass|masterauth|(?<=[A-Za-z0-9])[_-]pwd|sshpass(?==)|(?<=[?&;])pwd(?==)|(?-i:(?<![A-Za-z_-])PASS(?==|\Z))|(?<=[?&])sig(?==)"
@@ -128,7 +99,7 @@ _NAMED = LazyPattern(
     rf"(?:(?:=>|:[=-]|[=:：]|\\uff1a|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
     rf"|\\\s{{1,40}}|[ \t]{{1,8}}(?:\\\s{{1,40}})?|(?<=[\"']),\s{{0,40}}(?={_QUOTE})|{_BREAK}(?<=- )))"
     rf"(?:(?:{_QUOTE})?(?P<scheme>Bearer|Basic|Digest|Token|Api-?Key)\s{{1,4}})?"
-    rf"(?:(?:[A-Za-z_]\w{{0,30}}\()?[bruf]{{0,2}}(?P<quote>{_QUOTE})"
+    rf"(?:(?:[A-Za-z_]\w{{0,30}}\()?[bruf@]{{0,2}}(?P<quote>{_QUOTE})"
     rf"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{1,4000}})"
     rf"|(?P<several>\[[^\]]{{0,4000}}\]|\([^)\n]{{0,4000}}\))|(?P<value>{_WORD}))",
     re.ASCII | re.IGNORECASE,
@@ -204,7 +175,7 @@ _REGISTRY = r"(?:docker|podman|nerdctl|helm|crane|skopeo|oras|buildah)"
 _LOGIN = LazyPattern(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
     r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
-    r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
+    r"[\"']?[^\s:\"']{0,100}:(?P<curl>[^\s\"']{1,400})"
     r"|\b(?:wandb|hf auth|huggingface-cli|modelscope) login (?!-)[\"']?(?P<cli>[A-Za-z0-9_-]{16,200})"
     r"|\bsshpass\b[^\n]{0,20}?\s-p ?[\"']?(?P<ssh>[^\s\"']{1,200})"
     r"|\bredis-cli\b[^\n]{0,100}?\s-a [\"']?(?P<redis>[^\s\"']{1,200})"
@@ -305,14 +276,7 @@ _UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
 """Characters that decoded base64 text rarely contains, unlike random words."""
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
-_ISSUED_TRIGGERS = (
-    "hf_", "api_org_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-",
-    "glrt-", "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-", "glimt-", "gloas-", "akia", "asia", "absk", "aiza",
-    "ya29.", "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_",
-    "rpa_", "fw_", "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-",
-    "sg.", "age-secret-",
-)  # fmt: skip
-_HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
+_HOOK_TRIGGERS = ("softlayer", "hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
 _LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ", "creds")
 _REGISTRY_WORDS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "creds")
 _CODE_TRIGGERS = (
@@ -323,13 +287,14 @@ _NAME_TRIGGERS = (
     "pwd", "sig=", "webhook", "pw",
 )  # fmt: skip
 _TRIGGERS = (
-    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
+    *issuers.TRIGGERS, "sk-", *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
     *secret_kinds.TRIGGERS,
     "@", "bearer", "basic", '"auth', "'auth", "private key",
     *_NAME_TRIGGERS,
 )  # fmt: skip
 """Lower-case words of which every text with a secret has one."""
 _TRIGGER_WORDS = WordSet(_TRIGGERS)
+_FORM_WORDS = WordSet((*issuers.TRIGGERS, *secret_kinds.TRIGGERS))
 _KEYWORD = re.compile(
     r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth(?!orization)|masterauth|webhook",
     re.ASCII,
@@ -490,15 +455,38 @@ _BRACED = re.compile(r"\{[^{%](?!\w{0,80}\}?\Z)")
 """A file of JSON as a value, unlike `{name}`."""
 
 
+_PREFIXED = LazyPattern(
+    r"^(?P<prefix>[^\n]{0,80}?(?:[#>|│]|//)[ \t]?)[ \t]{0,40}(?:-[ \t]{1,4})?"
+    r"(?:kind:[ \t]{0,4}[\"']?Secret|(?:name|value):)",
+    re.MULTILINE,
+)
+"""Manifest whose lines begin with a comment's sign, a quotation's, or a container's name."""
+
+
 def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
     """Secrets of a text by form or name; `values` are also searched in encoded forms."""
-    secrets = _found(text, values)
+    secrets = _with_prefixes(text, values)
     if "\\n" in text:
         # A text within a text, such as a log in a notebook's parameter: of the same length, so offsets stay valid.
-        inner = _found(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
+        inner = _with_prefixes(_QUOTED_MANIFEST.sub("\n", text.replace("\\n", " \n")), values)
         starts = sorted((secret.start, secret.end) for secret in inner)
         secrets = [secret for secret in secrets if not _is_joined(text, secret, starts)] + inner
     return secrets
+
+
+def _with_prefixes(text: str, values: Iterable[str]) -> list[Secret]:
+    secrets = _found(text, values)
+    if "value:" in text or ("kind:" in text and "Secret" in text):
+        prefixes = dict.fromkeys(match["prefix"] for match in islice(_PREFIXED.finditer(text), 100))
+        for prefix in islice(prefixes, 8):
+            secrets += _found("\n".join(_without(prefix, line) for line in text.split("\n")), values)
+    return secrets
+
+
+def _without(prefix: str, line: str) -> str:
+    """A line of the same length with blanks in place of a prefix."""
+    length = len(prefix) if line.startswith(prefix) else len(line) if line.rstrip() == prefix.rstrip() else 0
+    return " " * length + line[length:]
 
 
 def _is_joined(text: str, secret: Secret, inner: list[tuple[int, int]]) -> bool:
@@ -517,7 +505,7 @@ def _found(text: str, values: Iterable[str]) -> list[Secret]:
             Secret(secret.start + start, secret.end + start, secret.kind, secret.begin + start)
             for secret in _look(text[start:end], values)
         ]
-    for start, end, kind in secret_kinds.structural(text):
+    for start, end, kind in structures.structural(text):
         if not _is_none(text[start:end]) or _BRACED.match(text, start, end):
             secrets.append(Secret(start, end, kind, start))
     if "value" in text and "name" in text:
@@ -712,8 +700,10 @@ def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> li
         is_port = match["scheme"].endswith("ssh://") and value.isdigit()
         if not (_is_unset(match, group) or is_port or (group == "only" and not any(c.isdigit() for c in value))):
             secrets.append(_secret(match, group, "url"))
-    if _holds(lowered, _ISSUED_TRIGGERS):
-        secrets += [_secret(match, 0, match.lastgroup or "token") for match in _ISSUED.finditer(text)]
+    present = set(_FORM_WORDS.present(lowered))
+    if not present.isdisjoint(issuers.TRIGGERS):
+        secrets += [_secret(match, 0, issuers.kind_of(match)) for match in issuers.ISSUED.finditer(text)]
+    if "sk-" in text:
         secrets += [_secret(match, 0, "openai") for match in _SK.finditer(text) if _is_key(match["value"])]
     if _holds(lowered, _HOOK_TRIGGERS):
         secrets += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
@@ -732,7 +722,7 @@ def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> li
         secrets += _of_values(pattern.finditer(text), "password", names_secret)
     for match, kind in secret_context.find(text, lowered):
         secrets += _of_values((match,), kind, names_secret)
-    for match, kind in secret_kinds.find(text, lowered):
+    for match, kind in secret_kinds.find(text, present):
         secrets += _of_values((match,), kind)
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
