@@ -32,17 +32,17 @@ def summary() -> str:
     launches = {name: row["launches"] for name, row in gpus.items()}
     counts = ", ".join(f"{name} ({count})" for name, count in sorted(launches.items(), key=lambda item: -item[1]))
     rows = [
-        (f"vLLM {set_up.VERSION} on a CPU", "launches, failures and fixes, `serve`, `probe`, two nodes with `--nnodes`"),
+        (
+            f"vLLM {set_up.VERSION} on a CPU",
+            "launches, failures and fixes, `serve`, `probe`, two nodes with `--nnodes`",
+        ),
         (
             f"parsers of {len(parsers)} vLLM releases, {parsers[0]} to {parsers[-1]}",
             "`lint`: 1,000 generated commands for each release",
         ),
         (f"Ray {pinned['ray']}", "`check --ray`, `cluster check --ray`, `serve --ray`"),
-        (
-            f"JupyterLab {pinned['jupyterlab']}, papermill {pinned['papermill']}, Chromium (Playwright"
-            f" {pinned['playwright']})",
-            "runbooks, panels, report, site",
-        ),
+        (f"JupyterLab {pinned['jupyterlab']}, papermill {pinned['papermill']}", "runbooks, panels"),
+        (f"Chromium (Playwright {pinned['playwright']})", "JupyterLab, reports, the site and its pages"),
         (
             f"llm-compressor {open_parts.LLM_COMPRESSOR}, EvalScope {open_parts.EVALSCOPE}",
             "the open chain of `edge10-toolchain`, on a CPU",

@@ -424,9 +424,9 @@ SUPPORT = {
     "cache_types": {"fp8": [[0, 1]], "fp1": [[1, 1]]},
     "facts": {"casts_bfloat16": [[0, 0, True]]},
 }
+CLOSEST = "closest new message: Timed out after …s waiting for all API servers to report"
 POINTS = [
-    f"catalog/symptoms/engine.execute_timeout.startup.yaml: {PATTERN} (wordings that it prints: 0);"
-    " closest new message: Timed out after …s waiting for all API servers to report",
+    f"catalog/symptoms/engine.execute_timeout.startup.yaml: {PATTERN} (wordings that it prints: 0); {CLOSEST}",
     "catalog/rules/option.removed.yaml: --block-size: no replacement; named in catalog/",
     "catalog/rules/environment.removed.yaml: VLLM_OLD_NAME: no replacement",
     "catalog/fits.yaml: tool_parsers hermes: named in catalog/fits.yaml",

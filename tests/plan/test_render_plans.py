@@ -507,7 +507,10 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
 @pytest.mark.parametrize(
     ("calibration", "said"),
     [
-        (PlanCalibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n  - A100-80GB: 1 launch "),
+        (
+            PlanCalibration(True, ("Activation: 4 starts.",)),
+            "CALIBRATION\n  - Activation: 4 starts.\n  - A100-80GB: 1 launch ",
+        ),
         (PlanCalibration(True), "CALIBRATION\n  - no recorded launch corrects these values\n  - A100-80GB: "),
     ],
 )

@@ -258,7 +258,7 @@ def _new_options(releases: _Releases) -> ReviewTopic:
     return ReviewTopic(
         "New options",
         f"{_SUPPORTED}: a text; if vLLM looks it up in a list, add the list to NAMES and add the release again."
-        " Others: tell the planner if the option changes memory.",
+        " Others: teach the planner those that change memory.",
         tuple(points),
     )
 
