@@ -1,7 +1,7 @@
 """Errors of the planner for launches with printed memory (`measured_starts.yaml`).
 
 python tests/measured.py           prints the tables
-python tests/measured.py --docs    writes them into docs/planning.md and docs/tested-on.md
+python tests/measured.py --docs    writes them into docs/planning.md
 python tests/measured.py --bands   writes catalog/tables/band_widths.yaml and measured_gpus.yaml
 """
 
