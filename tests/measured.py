@@ -2,7 +2,7 @@
 
 python tests/measured.py           prints the tables
 python tests/measured.py --docs    writes them into docs/planning.md
-python tests/measured.py --bands   writes catalog/tables/band_widths.yaml
+python tests/measured.py --bands   writes catalog/tables/band_widths.yaml and measured_gpus.yaml
 """
 
 from __future__ import annotations
@@ -327,14 +327,22 @@ def left_out() -> list[Off]:
 
 
 def write_bands() -> None:
-    """Write the table of `band_widths`."""
-    path = HERE.parent / "catalog" / "tables" / "band_widths.yaml"
-    head = "# Written by python tests/measured.py --bands from the launches in tests/measured_starts.yaml.\n\n"
-    text = "".join(
-        f"{kind}:\n  shift_gib: {row.shift_gib:g}\n  margin: {row.margin:g}\n  source: {row.source}\n"
+    """Write the tables `band_widths` and `measured_gpus`."""
+    rows = {
+        kind: f"  shift_gib: {row.shift_gib:g}\n  margin: {row.margin:g}\n  source: {row.source}\n"
         for kind, row in widths(raw_caches()).items()
-    )
-    path.write_text(head + text, encoding="utf-8")
+    }
+    gpus = {name: f"  launches: {count}\n" for name, count in measured_gpus().items()}
+    for table, texts in (("band_widths", rows), ("measured_gpus", gpus)):
+        path = HERE.parent / "catalog" / "tables" / f"{table}.yaml"
+        head = "# Written by python tests/measured.py --bands from the launches in tests/measured_starts.yaml.\n\n"
+        path.write_text(head + "".join(f"{key}:\n{text}" for key, text in texts.items()), encoding="utf-8")
+
+
+def measured_gpus() -> Mapping[str, int]:
+    """Number of launches on each GPU of the catalog, by name."""
+    names = [catalog().gpu(start.card).name for start in starts() if start.card is not None]
+    return {name: names.count(name) for name in sorted(set(names))}
 
 
 # ---- tables

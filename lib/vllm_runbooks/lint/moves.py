@@ -50,20 +50,10 @@ def changed_defaults(
     """
     before, after = releases
     arguments = _arguments(after, launch.entry)
-    for dest in dict.fromkeys([*arguments, *reviews.options]):
-        review = reviews.options.get(dest, _UNREVIEWED)
+    for dest, review, old, new in differing_defaults(before, after, launch.entry, reviews, card):
         if not {dest, review.former.option if review.former else dest}.isdisjoint({*parsed.flags, *given}):
             continue
-        if not _counts(review, parsed) or dest not in _arguments(before, launch.entry):
-            continue
-        old = _default(before, launch.entry, dest, card)
-        new = Default(review.gone, review.gone is not None)
-        if dest in arguments:
-            new = _default(after, launch.entry, dest, card)
-        if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
-            continue
-        is_same = new.is_known and _equivalent(old.value, review) == _equivalent(new.value, review)
-        if is_same or _is_nothing(old.value, new.value):
+        if not _counts(review, parsed):
             continue
         edit = _kept(dest, old.value, new, review, after)
         if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
@@ -71,6 +61,24 @@ def changed_defaults(
         values = _displayed(old.value), _displayed(new.value)
         yield Moved(ChangedDefault(dest, *values, explicit=edit is not None, note=review.why), edit)
     yield from _changed_variables(launch, parsed, before, after, reviews)
+
+
+def differing_defaults(
+    before: ReleaseData, after: ReleaseData, entry: str, reviews: DefaultReviews, card: HostGpu | None = None
+) -> Iterator[tuple[str, DefaultReview, Default, Default]]:
+    """Yield each argument of a program or class whose default differs: name, review, old and new default."""
+    former, arguments = _arguments(before, entry), _arguments(after, entry)
+    for dest in (name for name in dict.fromkeys([*arguments, *reviews.options]) if name in former):
+        review = reviews.options.get(dest, _UNREVIEWED)
+        old = _default(before, entry, dest, card)
+        new = Default(review.gone, review.gone is not None)
+        if dest in arguments:
+            new = _default(after, entry, dest, card)
+        if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
+            continue
+        is_same = new.is_known and _equivalent(old.value, review) == _equivalent(new.value, review)
+        if not is_same and not _is_nothing(old.value, new.value):
+            yield dest, review, old, new
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:

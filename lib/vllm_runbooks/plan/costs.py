@@ -534,6 +534,21 @@ def band_width(kind: str) -> BandWidth:
     return rows[kind]
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredGpu:
+    """Launches on a GPU whose printed memory was compared with the plan."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    launches: int
+
+
+def measured_launches(gpu: str) -> int:
+    """Number of launches on a GPU that were compared with the plan."""
+    rows: Mapping[str, MeasuredGpu] = load_table("measured_gpus", MeasuredGpu)
+    return rows[gpu].launches if gpu in rows else 0
+
+
 _MULTICAST: Capability = (9, 0)
 """GPUs below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 

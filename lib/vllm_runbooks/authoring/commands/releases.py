@@ -1,4 +1,4 @@
-"""The commands `releases list`, `releases add` and `releases history`."""
+"""The commands `releases list`, `releases add`, `releases review` and `releases history`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from vllm_runbooks.authoring.releases import Added
+    from vllm_runbooks.authoring.releases.review import ReviewTopic
 
 
 @click.group()
 def releases() -> None:
-    """List the vLLM releases in the catalog, add one, or look up an option's history."""
+    """List the vLLM releases in the catalog, add and review one, or look up an option's history."""
 
 
 @releases.command("list", epilog=given.examples("releases list"))
@@ -53,9 +53,9 @@ def list_() -> int:
 )
 @click.option(
     "--source",
-    metavar="DIR",
+    metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Folder of the unpacked package (default: download it).",
+    help="The release's wheel, or the folder of the unpacked one (default: download it).",
 )
 @click.option("--dockerfile", metavar="FILE", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
 @click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Output folder (default: the catalog).")
@@ -69,7 +69,6 @@ def list_() -> int:
     show_default=True,
     help="Timeout per dump, in seconds.",
 )
-@click.option("--unworded", is_flag=True, help="List patterns in the catalog that no release prints.")
 @terminal.waiting("reading the release and its parser, some seconds to minutes")
 def add(
     version: str,
@@ -79,28 +78,44 @@ def add(
     dockerfile: Path | None,
     folder: Path | None,
     time_limit: float,
-    unworded: bool,
 ) -> int:
-    """Add release VERSION to the catalog, with data from its package."""
+    """Add release VERSION to the catalog, with data from its package.
+
+    Prints what to review, as `releases review`.
+    """
     from vllm_runbooks.authoring import releases as generator
+    from vllm_runbooks.authoring.releases.review import review as points_of
 
     added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
     changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
-    output.write(
-        "\n".join([f"{added.version}: {added.records} records; {changed}", *_wordings(added, are_listed=unworded)])
-    )
+    output.write(f"{added.version}: {added.records} records; {changed}\n")
+    output.write(_reviewed(version, points_of(version, folder, added.messages)))
     return 0
 
 
-def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
-    for wording in added.reworded:
-        verb = "now prints" if wording.is_printed else "no longer prints"
-        yield f"{added.version} {verb} this wording of {wording.asked_by}: {wording.pattern}"
-    if are_listed:
-        for lone in added.unworded:
-            yield f"no known release prints this wording of {lone.asked_by}: {lone.pattern}"
-    elif added.unworded:
-        yield f"wordings in the catalog that no known release prints: {len(added.unworded)}; --unworded lists them"
+@releases.command(epilog=given.examples("releases review", "releases review 0.33.0"))
+@click.argument("version", required=False)
+@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Folder of the data (default: the catalog).")
+def review(version: str | None, *, folder: Path | None) -> int:
+    """List what to review in the catalog for release VERSION, with the files to change.
+
+    The default is the newest release. `releases add` also shows the closest message for each one that disappeared.
+    """
+    from vllm_runbooks.authoring.releases.review import review as points_of
+
+    version = version or options.files(folder or options.releases_dir())[-1][1]
+    output.write(_reviewed(version, points_of(version, folder)))
+    return 0
+
+
+def _reviewed(version: str, topics: Sequence[ReviewTopic]) -> str:
+    if not topics:
+        return f"{version}: nothing to review"
+    lines = [f"To review for {version}: {sum(len(topic.points) for topic in topics)} points"]
+    for topic in topics:
+        lines += ["", f"{topic.title} ({len(topic.points)})", f"  {topic.task}"]
+        lines += [f"  {point.file}: {point.text}" for point in topic.points]
+    return "\n".join(lines)
 
 
 @releases.command(

@@ -17,11 +17,11 @@ from typing import Any
 
 from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
-from vllm_runbooks.authoring.releases.call_sites import Reworded
+from vllm_runbooks.authoring.releases.call_sites import Template
 from vllm_runbooks.authoring.releases.serve_checks import object_checks, parsed, serve_checks
 from vllm_runbooks.catalog import compiled, folders, host_commands, options
 from vllm_runbooks.catalog.authored import compiling
-from vllm_runbooks.catalog.sites import SITES, WORDINGS, digest, read_wordings, wording
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, digest, wording
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.runbooks import claims_file
@@ -46,10 +46,8 @@ class Added:
     records: int
     changed: tuple[str, ...]
     """Names of the files that were written; empty if the data existed already."""
-    unworded: tuple[Reworded, ...] = ()
-    """Patterns of the catalog for vLLM's messages that match no message of any release."""
-    reworded: tuple[Reworded, ...] = ()
-    """Patterns of messages that were added or removed in this release."""
+    messages: tuple[Template, ...] = ()
+    """Messages in its sources."""
 
 
 def add(
@@ -76,10 +74,12 @@ def add(
         scratch = Path(name)
         if source is None:
             package, root = _download(version, scratch)
+        elif source.suffix == ".whl":
+            package, root = _named(source.name), _unpacked(source, scratch)
         else:
             package, root = _package_of(source), source
         if not (root / "vllm").is_dir():
-            raise InputError(f"{root}: contains no package `vllm`; name the folder that contains vllm/")
+            raise InputError(f"{source or root}: contains no package `vllm`; use a wheel, or the folder with vllm/")
         dump = dumped(version, python, root, scratch, time_limit)
         made = {"package": f"{package} {version}", **{key: dump[key] for key in ("origin", "python", "device")}}
         target = folder or options.releases_dir()
@@ -87,8 +87,8 @@ def add(
         if docker is None:
             records = with_known_entry(records, target, version)
         changed = write(target, version, made, records)
-        others, unworded, reworded = _add_others(root / "vllm", version, target)
-    return Added(version, len(records), (*changed, *others), tuple(unworded), tuple(reworded))
+        others, messages = _add_others(root / "vllm", version, target)
+    return Added(version, len(records), (*changed, *others), tuple(messages))
 
 
 def _read(path: Path) -> str:
@@ -98,18 +98,16 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
 
 
-def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Reworded], list[Reworded]]:
-    """Store the other data of the sources; returns changed files, patterns without a release, and changed patterns."""
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Template]]:
+    """Store the other data of the sources; returns changed files and messages."""
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
     support = json.loads(before[0]) if before[0] else None
     store(paths[0], supported.written(supported.with_release(support, version, supported.extract(package))))
     shelf = compiled.load(compiling.compile_index)
-    wordings = read_wordings(paths[2])
-    unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
-    reworded = call_sites.reworded(shelf, version, wordings, read_wordings(paths[2]))
+    messages = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
     changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
-    return [str(path.relative_to(folder)) for path in changed], unworded, reworded
+    return [str(path.relative_to(folder)) for path in changed], messages
 
 
 def claimed_lines() -> dict[str, list[str]]:
@@ -131,13 +129,21 @@ def _download(version: str, scratch: Path) -> tuple[str, Path]:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)  # noqa: S603 - no shell
         wheels = sorted(target.glob("*.whl"))
         if done.returncode == 0 and wheels:
-            root = scratch / "package"
-            with zipfile.ZipFile(wheels[0]) as archive:
-                archive.extractall(root, [name for name in archive.namelist() if _is_wanted(name)])
+            root = _unpacked(wheels[0], scratch)
             wheels[0].unlink()
             return package, root
         message = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
     raise InputError(f"{version}: could not be downloaded ({message[:200]}); pass its unpacked package with --source")
+
+
+def _unpacked(wheel: Path, scratch: Path) -> Path:
+    root = scratch / "package"
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(root, [name for name in archive.namelist() if _is_wanted(name)])
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{wheel}: cannot be unpacked ({error}); use the release's wheel") from None
+    return root
 
 
 def _is_wanted(name: str) -> bool:
@@ -147,7 +153,12 @@ def _is_wanted(name: str) -> bool:
 
 def _package_of(source: Path) -> str:
     names = sorted(path.name for path in source.glob("*.dist-info"))
-    return names[0].split("-")[0].replace("_", "-") if names else "vllm"
+    return _named(names[0]) if names else "vllm"
+
+
+def _named(name: str) -> str:
+    """Distribution of a wheel or of a dist-info folder, by its name."""
+    return name.partition("-")[0].replace("_", "-")
 
 
 def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
@@ -186,16 +197,23 @@ def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: fl
             raise InputError(f"{version}: {problem}") from None
         except ValueError:
             message = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            problem = f"could not be dumped by {command[0]} ({message[:200]}); see docs/releases.md"
-            raise InputError(f"{version}: {problem}") from None
+            raise _undumped(version, f"the parser, by {command[0]},", message) from None
         return result
 
     dump = run()
     for part, data in {**dump["entries"], **{key: dump[key] for key in ("environment", "python_api")}}.items():
         if set(data) == {"error"}:
-            raise InputError(f"{version}: {part} could not be dumped ({data['error'][:200]}); see docs/releases.md")
+            raise _undumped(version, part, data["error"])
     with_gpu(dump, run("--as-gpu"))
     return dump
+
+
+def _undumped(version: str, part: str, message: str) -> InputError:
+    missing = re.search(r"No module named '([\w-]+)", message)
+    todo = (
+        f"install {missing[1]} for that Python, or into a folder of PYTHONPATH" if missing else "see docs/releases.md"
+    )
+    return InputError(f"{version}: {part} could not be dumped ({message[:200]}); {todo}")
 
 
 def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:

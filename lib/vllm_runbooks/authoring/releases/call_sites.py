@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.authoring.releases.serve_checks import parsed
 from vllm_runbooks.catalog import sites
-from vllm_runbooks.catalog.sites import SITES, WORDINGS, Module, ModuleFunction, Wordings, digest, order
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, Module, ModuleFunction, digest, order
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.scan import PatternSet, expand
@@ -32,10 +32,10 @@ _STARTS_UP = re.compile(
 _TOOLS = re.compile(r"(?:entrypoints/openai/serving_|_custom_ops|_\w{1,30}_ops\.py|\w{1,80}/.*(?:benchmark|_pb2)).*")
 _PERCENT = re.compile(r"%(?:\((?P<name>\w{1,60})\))?[-#0+]{0,3}\d{0,4}(?:\.\d{1,3})?(?P<kind>[sdifgrxXeE])")
 _BRACES = re.compile(r"\{(?:(?P<name>[\w.\[\]]{0,60})(?:![rsa])?(?::(?P<format>[^{}]{0,20}))?)\}")
-_HOLE = "\ue000"
+HOLE = "\ue000"
 """Placeholder for a value in a message."""
 _SHAPES = tuple(
-    shape.replace("_", _HOLE) for shape in ("_", "'_'", "torch.Size([_])", "[_]", "<class '_'>", "{_}", "-_")
+    shape.replace("_", HOLE) for shape in ("_", "'_'", "torch.Size([_])", "[_]", "<class '_'>", "{_}", "-_")
 )
 _MOST_SHAPED = 3
 """In a message with more holes, only one at a time is tried in a different shape."""
@@ -149,16 +149,16 @@ class _ModuleReading:
         """String that an expression makes, with its holes; None if it makes none."""
         match node:
             case ast.Constant(value=str(text)):
-                return _PERCENT.sub(_HOLE, text).replace("%%", "%")
+                return _PERCENT.sub(HOLE, text).replace("%%", "%")
             case ast.JoinedStr(values=values):
                 return "".join(map(self._piece, values))
             case ast.BinOp(left=ast.Constant() | ast.JoinedStr() | ast.BinOp() as left, op=ast.Mod()):
                 return self._text(left)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 both = [self._text(side) for side in (left, right)]
-                return None if both == [None, None] else "".join(_HOLE if text is None else text for text in both)
+                return None if both == [None, None] else "".join(HOLE if text is None else text for text in both)
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
-                return _BRACES.sub(_HOLE, text)
+                return _BRACES.sub(HOLE, text)
             case ast.Name(id=name) if name in self._constants:
                 return self._text(ast.Constant(self._constants[name]))
         return None
@@ -167,7 +167,7 @@ class _ModuleReading:
         if isinstance(node, ast.Constant):
             return str(node.value)
         value = node.value if isinstance(node, ast.FormattedValue) else None
-        return self._constants.get(value.id, _HOLE) if isinstance(value, ast.Name) else _HOLE
+        return self._constants.get(value.id, HOLE) if isinstance(value, ast.Name) else HOLE
 
 
 def _called(node: ast.expr | None) -> str | None:
@@ -187,11 +187,11 @@ def _holds_method(node: ast.expr) -> bool:
 
 
 def _texts(text: str) -> Iterator[str]:
-    first, *rest = text.split(_HOLE)
+    first, *rest = text.split(HOLE)
     if len(rest) <= _MOST_SHAPED:
         shapes: Iterable[Sequence[str]] = itertools.product(_SHAPES, repeat=len(rest))
     else:
-        plain = [_HOLE] * len(rest)
+        plain = [HOLE] * len(rest)
         shapes = [plain, *([*plain[:at], shape, *plain[at + 1 :]] for at in range(len(rest)) for shape in _SHAPES[1:])]
     for shape in shapes:
         yield first + "".join(map("".join, zip(shape, rest, strict=True)))
@@ -204,11 +204,11 @@ def _admitting(pattern: str) -> re.Pattern[str]:
     depths: list[bool] = []
     for sign in _SIGN.findall(expand(pattern)):
         if sign in ("\\d", "\\w"):
-            signs.append(f"[{sign}{_HOLE}]")
+            signs.append(f"[{sign}{HOLE}]")
         elif sign[0] == "[" and len(sign) > 1 and sign[1] != "^" and sign != "[ \\t]":
-            signs.append(f"(?:{sign}|{_HOLE})")
+            signs.append(f"(?:{sign}|{HOLE})")
         elif sign == ")" and depths.pop():
-            signs.append(f"|{_HOLE})")
+            signs.append(f"|{HOLE})")
         elif _AT_LEAST.match(sign):
             signs.append(_AT_LEAST.sub("{0,", sign))  # a hole is one sign, whatever its length
         else:
@@ -254,61 +254,36 @@ def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
     return {name: patterns for name, patterns in by_id.items() if patterns}
 
 
-class Reworded(NamedTuple):
-    """A pattern of the catalog that no release prints, or that a release changed."""
-
-    asked_by: str
-    """Id of the symptom; of a line format with the prefix `line:`."""
-    pattern: str
-    is_printed: bool = False
-    """By the release itself."""
-
-
-def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
-    """Patterns that a release changed since its earlier data, else since the previous release."""
-    older = sorted((version for version in before.releases if order(version) <= order(release)), key=order)
-    pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
-    return [
-        Reworded(name, pattern, not was)
-        for name, pattern in pairs
-        if older and (was := before.has(pattern, older[-1])) is not None and after.has(pattern, release) is (not was)
-    ]
-
-
 def write(
     packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
-) -> list[Reworded]:
+) -> list[Template]:
     """Read releases, each a folder `vllm`, into a folder of the catalog's data; others are kept.
 
     It looks for the catalog's patterns, and for the claimed ones of documents, by source. Returns
-    the patterns of vLLM messages that no release has.
+    the messages of the releases.
     """
     kept = sites.read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}
-    catalog_patterns = patterns_of(shelf)
-    all_patterns = {**catalog_patterns, **{name: list(lines) for name, lines in (claimed or {}).items()}}
+    all_patterns = {**patterns_of(shelf), **{name: list(lines) for name, lines in (claimed or {}).items()}}
     patterns = sorted({pattern for asking in all_patterns.values() for pattern in asking})
     worded = sites.read_wordings(folder / WORDINGS)
     has_pattern = {
         release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases
     }
     matcher = Matcher(patterns)
+    messages: list[Template] = []
     for release in sorted(packages, key=order):
         sources = read_sources(packages[release])
         book[release] = sources.modules
         matching = matcher.found(sources.templates)
         has_pattern[release] = {pattern: pattern in matching for pattern in patterns}
+        messages += sources.templates
     folder.mkdir(parents=True, exist_ok=True)
     store(folder / SITES, sites_text(book))
     store(folder / WORDINGS, wordings_text(all_patterns, has_pattern))
     sites.read_book.cache_clear()
     sites.read_wordings.cache_clear()
-    return [
-        Reworded(name, pattern)
-        for name, asking in catalog_patterns.items()
-        for pattern in asking
-        if not any(row[pattern] for row in has_pattern.values())
-    ]
+    return messages
 
 
 def wordings_text(by_id: Mapping[str, Iterable[str]], has_pattern: Mapping[str, Mapping[str, bool | None]]) -> str:

@@ -509,6 +509,8 @@ def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str)
         value = parser._get_values(action, [text])  # noqa: SLF001
         action(parser, space, value, next(iter(action.option_strings), None))
         return {"value": _plain(getattr(space, action.dest, None))}
+    except _RejectedError:
+        return {"error": "rejected"}
     except (Exception, SystemExit) as failure:  # noqa: BLE001 - its type is the result
         return {"error": type(failure).__name__}
     finally:

@@ -21,7 +21,7 @@ _REGISTRIES = {
     "reasoning_parsers": ("_REASONING_PARSERS_TO_REGISTER", ("reasoning", "entrypoints/openai/reasoning_parsers")),
 }
 _CONFIGS = ("config/speculative.py", "config/__init__.py", "config.py")
-_NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "load_format": (
         ("model_executor/model_loader/__init__.py", "config.py"),
         ("_LOAD_FORMAT_TO_MODEL_LOADER", "LoadFormat"),
@@ -130,7 +130,7 @@ def _parsers(source: _Source, table: str) -> dict[str, Any]:
 def _registered(source: _Source) -> dict[str, Any]:
     """Names that vLLM looks up for an option, as `option name`."""
     names: dict[str, Any] = {}
-    for option, (files, symbols) in _NAMES.items():
+    for option, (files, symbols) in NAMES.items():
         for tree in map(source.tree, (source.root / name for name in files)):
             names |= {f"{option} {name}": None for symbol in symbols for name in _listed(tree, symbol)}
     return names

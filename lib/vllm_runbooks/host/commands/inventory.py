@@ -113,6 +113,8 @@ def inventory(
         output.write_json(to_json(host))
     elif explain:
         terminal.show(render_inventories.view(host))
+        if file is None and host.gpus:
+            output.write("Reading GPUs was tested with a stand-in for NVML, never on a GPU.")
     else:
         again = terminal.again("--explain", is_repeatable=file != "-")
         terminal.show(summary_view(summarize(host, file=file or "", again=again)))

@@ -98,6 +98,8 @@ def summarize(
     name, fix = _run(best, remedies)
     change = shorter_context(best, remedies)
     context = _context_of(best) if is_shortened else change.context if change is not None else None
+    if answer.fits or context:
+        sentences += filter(None, [plan_words.unmeasured(answer.gpus)])
     state, tone = (f"FITS AT {context:,}", Tone.WARN) if context else (_STATES[answer.fits], _TONES[answer.fits])
     parts = [count_of(others, "other layout")] if others > 0 else []
     return Summary(

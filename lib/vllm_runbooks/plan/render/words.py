@@ -10,10 +10,21 @@ from typing import Any
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
-from vllm_runbooks.core.views.summary import concurrency_text
+from vllm_runbooks.core.views.summary import concurrency_text, count_of
 from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan.costs import measured_launches
 from vllm_runbooks.plan.inverse import ROUND_LENGTH
-from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
+from vllm_runbooks.plan.records import (
+    Find,
+    FindAnswer,
+    Layouts,
+    Plan,
+    PlannedCache,
+    PlannedGpu,
+    PlannedRank,
+    PlannedTerm,
+    Speed,
+)
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
 SHORTEST_CONTEXT = 8192
@@ -201,10 +212,21 @@ def speed(estimate: Speed) -> str:
 
 
 def calibrated(plan: Plan) -> Sequence[str]:
-    """Recorded launches that calibrate the plan, a sentence each."""
-    if not plan.calibration.used:
-        return ["off: planned from the configuration and this release's rules and constants"]
-    return plan.calibration.rows or ["no recorded launch corrects these values"]
+    """Recorded launches that calibrate the plan, and launches on its GPUs that the planner was compared with."""
+    corrections: Sequence[str] = ["off: planned from the configuration and this release's rules and constants"]
+    if plan.calibration.used:
+        corrections = plan.calibration.rows or ["no recorded launch corrects these values"]
+    counts = {gpu.name: measured_launches(gpu.name) for gpu in plan.gpus}
+    return [
+        *corrections,
+        *(f"{name}: {count_of(count, 'launch')} compared with the plan" for name, count in counts.items()),
+    ]
+
+
+def unmeasured(gpus: Sequence[PlannedGpu]) -> str:
+    """Sentence about GPUs without a launch that the planner was compared with; empty if each has one."""
+    names = dict.fromkeys(gpu.name for gpu in gpus if not measured_launches(gpu.name))
+    return f"No launch on {' or '.join(names)} was compared with a plan." if names else ""
 
 
 def legal(layouts: Layouts) -> list[Plan]:
