@@ -389,9 +389,9 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_shipped_catalog_has_no_problem() -> None:
-    """Neither a file by itself nor several together."""
+    """Neither a file by itself nor several together; in CI, `catalog check` tests the same."""
     root = folders.catalog_dir()
 
     assert compiling.compile_index(root)[1] == []
