@@ -38,7 +38,7 @@ def _word(least: int) -> Rest:
 
 
 def _random(least: int, sign: str = "[A-Za-z0-9_-]") -> Rest:
-    """A digit or a capital is enough after a prefix that nothing else has: 1 of 30 to 1,000 such tokens has no digit."""
+    """A digit or a capital is enough after a prefix that no word has: 1 of 30 to 1,000 such tokens has no digit."""
     return Rest(rf"(?=[a-z_.-]{{0,60}}[A-Z\d]){sign}{{{least},2000}}", ("zkQwxRtLmVb" * 20)[:least])
 
 

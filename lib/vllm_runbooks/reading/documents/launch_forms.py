@@ -21,7 +21,7 @@ from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_OPTIONS = 500  # words of one launch
 _TELLING = 2  # options that identify a configuration of vLLM
-_FULL = 4  # options that do, if one is the model and no key is anything else
+_FULL = 4  # options that do, if one is the model's name and every key is an option
 _REPOSITORY = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _MAX_HEAD = 2000
 _SCHEMA = re.compile(
@@ -311,8 +311,8 @@ def schema_release(text: str) -> str | None:
 def config(root: Node, text: str) -> tuple[Word, ...]:
     """The arguments of a file for `vllm serve --config`.
 
-    None unless it names its schema, or its keys tell: two are options that only vLLM has, or one beside a model's
-    name, or there are three other options beside it. At most one key is no option, but close to one.
+    Empty unless it names its schema or its keys identify vLLM: two options that only vLLM has, a model's name and one
+    such option, or a model's name and three other options. At most one key is misspelt.
     """
     if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS:
         return ()
