@@ -25,7 +25,8 @@ _FULL = 4  # options that do, if one is the model's name and every key is an opt
 _REPOSITORY = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _MAX_HEAD = 2000
 _SCHEMA = re.compile(
-    r"^#[ \t]{0,4}yaml-language-server:[ \t]{0,4}\$schema=[^\s]{0,400}\bvllm-serve-([\d.]{1,20}\d|latest)\.json",
+    r"^#[ \t]{0,4}yaml-language-server:[ \t]{0,4}\$schema=\S{0,400}\bvllm-serve-"
+    r"(\d{1,4}(?:\.\d{1,4}){1,3}|latest)\.json",
     re.ASCII | re.MULTILINE,
 )
 _NEAR = 0.8
@@ -314,9 +315,8 @@ def config(root: Node, text: str) -> tuple[Word, ...]:
     Empty unless it names its schema or its keys identify vLLM: two options that only vLLM has, a model's name and one
     such option, or a model's name and three other options. At most one key is misspelt.
     """
-    if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS:
+    if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS or not (pairs := root.items()):
         return ()
-    pairs = root.items()
     names = [f"--{key.value.replace('_', '-')}" for key, _ in pairs]
     model = next((value for key, value in pairs if key.value in {"model", "model_tag"}), None)
     if schema_release(text) is None and not _is_config(names, model):
