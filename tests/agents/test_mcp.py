@@ -102,7 +102,7 @@ async def lists(session: Session, _: Path) -> None:
 
 
 async def diagnoses(session: Session, folder: Path) -> None:
-    """Document 1: the card, everything on request, the fix in the command; the JSON is that of the command."""
+    """The summary, everything on request, the fix in the command; the JSON is that of the command."""
     (folder / "startup.log").write_bytes((CASE / "startup.log").read_bytes())
     card = await session.call("diagnose", path="startup.log")
     assert card.splitlines()[2].startswith("✗ CUDA out of memory in the multimodal encoder")
@@ -243,7 +243,15 @@ def test_roots_contain_only_real_paths(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.log").touch()
     (tmp_path / "alias").symlink_to(tmp_path / "in")
     roots = Roots.of(
-        [tmp_path / "alias"], ["https://example.org/", "file://elsewhere/etc", (tmp_path / "x y").as_uri()]
+        [tmp_path / "alias"],
+        [
+            "https://example.org/",
+            "file://elsewhere/etc",
+            "file:",
+            "file:in",
+            "file:///a%00b",
+            (tmp_path / "x y").as_uri(),
+        ],
     )
 
     assert roots.folders == (tmp_path / "in", tmp_path / "x y")
@@ -253,6 +261,19 @@ def test_roots_contain_only_real_paths(tmp_path: Path) -> None:
     for name in ("pipe", "circle", "a\0.log", "x" * 5000, "~root"):
         with pytest.raises(InputError, match="check the path"):
             roots.existing(name)
+
+
+def test_a_root_that_is_a_case_reads_no_config_file_next_to_it(tmp_path: Path) -> None:
+    """A script of a folder names files in it; those of the folder above are outside."""
+    case = tmp_path / "case"
+    case.mkdir()
+    case_yaml = "id: case\ntitle: a\nsource: b\nfiles: [launch.sh]\nexpect: {outcome: failed}\n"
+    (case / "case.yaml").write_text(case_yaml, encoding="utf-8")
+    (case / "launch.sh").write_text("vllm serve m --config options.yaml\n", encoding="utf-8")
+    for folder, is_read in ((tmp_path, False), (case, True)):
+        (folder / "options.yaml").write_text("nope-nope: 3\n", encoding="utf-8")
+        reply = tools.lint(Roots.of([case]), path=".", text="", vllm="0.19.0", gpus="", details=True)
+        assert ("--nope-nope" in reply.text) == is_read
 
 
 def test_a_document_that_is_too_large_says_what_it_omits() -> None:

@@ -36,6 +36,12 @@ def test_a_token_with_its_issuers_prefix_is_redacted(kind: str, prefixes: str, r
         assert Redactor().text(harmless) == harmless
 
 
+def test_a_digit_may_be_late() -> None:
+    """Signs of base64 before the first digit do not end the search for it."""
+    text = "client('glc_aB/cD+eFaB/cD+eFaB/cD+eFa1a1a1a1a1a1')"
+    assert Redactor().text(text) == "client('[secret-1]')"
+
+
 MANIFESTS = {
     "data": f"kind: Secret\nmetadata:\n  name: hub\n  labels:\n    color: blue\ndata:\n  color: {ENCODED}\n",
     "before its kind": f'data:\n  color: "{ENCODED}"\n  shade: {ENCODED}\nkind: Secret\nmetadata:\n  name: hub\n',

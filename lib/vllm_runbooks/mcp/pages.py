@@ -27,8 +27,8 @@ _LONGEST = 200
 def explain(name: str, *, vllm: str, details: bool) -> Reply:
     """Describe a symptom, a lint rule, or an option or environment variable."""
     name = name.strip()
-    shelf, rules = _shelf(), load.rules().by_id
-    symptom, rule = shelf.symptoms.get(name), rules.get(name)
+    catalog, rules = _catalog(), load.rules().by_id
+    symptom, rule = catalog.symptoms.get(name), rules.get(name)
     if symptom is not None:
         return _page("symptom", symptom, markdown_text.symptom_text(symptom), details=details)
     if rule is not None:
@@ -36,10 +36,10 @@ def explain(name: str, *, vllm: str, details: bool) -> Reply:
     entry = option_pages.entry_of(name) or option_pages.entry_of(f"--{name.strip('-').replace('_', '-')}")
     if entry is not None:
         return _option(entry, name, vllm, details=details)
-    if members := [i for i in (*shelf.symptoms, *rules) if i.startswith(f"{name}.")]:
-        listed = "\n".join(f"- {i}: {(shelf.symptoms.get(i) or rules[i]).title}" for i in members)
+    if members := [i for i in (*catalog.symptoms, *rules) if i.startswith(f"{name}.")]:
+        listed = "\n".join(f"- {i}: {(catalog.symptoms.get(i) or rules[i]).title}" for i in members)
         return Reply(bounded(listed, details=details), {"kind": "group", "id": name, "members": members})
-    names = (*shelf.symptoms, *rules, *option_pages.links())
+    names = (*catalog.symptoms, *rules, *option_pages.links())
     raise InputError(
         f"{name[:80]}: no symptom, rule, option or variable of this name; {suggestion(name, names, 'use search')}"
     )
@@ -60,7 +60,7 @@ def _option(entry: option_pages.OptionEntry, name: str, vllm: str, *, details: b
         "to come": f"does not have it yet: {status.first} is the first release with it",
     }.get(status.kind, "does not have it")
     about = f"\n\nvLLM {release.asked} {state}.\n"
-    page = markdown_text.option_text(entry, load.rules().by_id, _shelf().symptoms.values(), release.version)
+    page = markdown_text.option_text(entry, load.rules().by_id, _catalog().symptoms.values(), release.version)
     head, _, rest = page.partition("\n")
     document = {
         "kind": "option",
@@ -95,18 +95,18 @@ def _ranking(group: click.Group | None) -> Ranking:
         docs = building.docs_dir()
     except InputError:  # a package without its documentation
         docs = folders.catalog_dir()
-    symptoms, rules = _shelf().symptoms.values(), load.rules().by_id.values()
+    symptoms, rules = _catalog().symptoms.values(), load.rules().by_id.values()
     return Ranking(building.search_entries([*symptoms], [*rules], [], docs, group))
 
 
-def _shelf() -> Catalog:
+def _catalog() -> Catalog:
     return load.load_catalog(folders.own_catalogs())
 
 
 def index(kind: str) -> str:
     """All symptoms or rules with their titles, one per line."""
     records: Iterable[tuple[str, str]] = (
-        ((symptom.id, symptom.title) for symptom in _shelf().symptoms.values())
+        ((symptom.id, symptom.title) for symptom in _catalog().symptoms.values())
         if kind == "symptom"
         else ((rule.id, rule.title) for rule in load.rules().by_id.values())
     )

@@ -20,10 +20,8 @@ class Roots:
     @classmethod
     def of(cls, folders: Iterable[Path], uris: Iterable[str] = ()) -> Roots:
         """Roots of `--root`, and those of a client as `file:` addresses; others are ignored."""
-        parts = [urlsplit(uri) for uri in uris]
-        named = [
-            url2pathname(part.path) for part in parts if part.scheme == "file" and part.netloc in ("", "localhost")
-        ]
+        parts = [part for part in map(urlsplit, uris) if part.scheme == "file" and part.netloc in ("", "localhost")]
+        named = [url2pathname(part.path) for part in parts if part.path.startswith("/") and "%00" not in part.path]
         return cls(tuple(dict.fromkeys(path.resolve() for path in (*folders, *map(Path, named)))))
 
     def existing(self, name: str) -> Path:

@@ -43,7 +43,7 @@ _Release = Annotated[str, Field(description="vLLM release, as in 0.19.0; default
 _Details = Annotated[bool, Field(description="Return everything instead of the summary.")]
 
 
-def _wanted(context: Context[Any, Any], names: Iterable[str]) -> ListRoots | ListRootsResult:
+def _requested_roots(context: Context[Any, Any], names: Iterable[str]) -> ListRoots | ListRootsResult:
     """Ask the client for its roots if a path is given and the client has roots."""
     capabilities = context.client_capabilities
     has_roots = capabilities is not None and capabilities.roots is not None
@@ -51,15 +51,15 @@ def _wanted(context: Context[Any, Any], names: Iterable[str]) -> ListRoots | Lis
 
 
 async def _for_path(context: Context[Any, Any], path: str) -> ListRoots | ListRootsResult:
-    return _wanted(context, [path])
+    return _requested_roots(context, [path])
 
 
 async def _for_log(context: Context[Any, Any], path: str, command_path: str) -> ListRoots | ListRootsResult:
-    return _wanted(context, [path, command_path])
+    return _requested_roots(context, [path, command_path])
 
 
 async def _for_model(context: Context[Any, Any], model: str) -> ListRoots | ListRootsResult:
-    return _wanted(context, [model])
+    return _requested_roots(context, [model])
 
 
 _RootsForPath = Annotated[ListRootsResult, Resolve(_for_path)]

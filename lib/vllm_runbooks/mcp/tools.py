@@ -68,9 +68,9 @@ def diagnose(
     answer = diagnosing.diagnose(evidence, start=start or None, gpus=_gpus(gpus))
     several = () if start else diagnosing.different_launches(evidence, answer, gpus=_gpus(gpus))
     blocks: list[TextBlock] = []
-    for one in several or [answer]:
+    for diagnosed in several or [answer]:
         blocks += answers.view(
-            one,
+            diagnosed,
             is_explained=details,
             gpus=gpus,
             has_command=evidence.command is not None,
@@ -86,8 +86,7 @@ def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: b
     """Check a script, manifest or program as `vllm-runbooks lint --fix` does; the diff is part of the text."""
     from vllm_runbooks.lint import checking, render
 
-    name, script = _script(roots, path, text)
-    folder = Path(name).parent if name else None
+    name, script, folder = _script(roots, path, text)
     options: dict[str, Any] = {"name": name, "vllm": vllm or None, "gpus": _gpus(gpus), "folder": folder}
     linted = checking.lint_text(script, **options, fix=True)
     shown = replace(linted, issues=_reported(linted.issues)) if not details else linted
@@ -103,8 +102,7 @@ def migrate(
     """Move a script to another release as `vllm-runbooks migrate` does; nothing is written."""
     from vllm_runbooks.lint import checking, render
 
-    name, script = _script(roots, path, text)
-    folder = Path(name).parent if name else None
+    name, script, folder = _script(roots, path, text)
     migrated, _ = checking.migrate_text(
         script, name=name, from_=from_release, to=to_release, gpus=_gpus(gpus), folder=folder
     )
@@ -162,9 +160,8 @@ def probe(*, url: str, model: str, gpus: str, details: bool) -> Reply:
     from vllm_runbooks.runbooks.live import probing
 
     if not re.match(r"https?://", url, re.IGNORECASE):
-        raise InputError("url: is not an http(s) address; use one such as http://127.0.0.1:8000")
-    cards = _gpus(gpus) or ""
-    health = checking.health(probing.probe(url, model=model, is_key_local=True), gpus=cards)
+        raise InputError("url: not an http(s) address; use one such as http://127.0.0.1:8000")
+    health = checking.health(probing.probe(url, model=model, is_key_local=True), gpus=_gpus(gpus) or "")
     summary: Summary = summaries.summarize(health, serving(), again=_MORE.format("probe"))
     blocks = render.view(health, serving()) if details else summary_view(summary)
     return _reply("probe", blocks, health, details=details)
@@ -181,14 +178,16 @@ def _name(roots: Roots, path: str, text: str) -> str:
     return str(roots.existing(path)) if path.strip() else ""
 
 
-def _script(roots: Roots, path: str, text: str) -> tuple[str, str]:
+def _script(roots: Roots, path: str, text: str) -> tuple[str, str, Path | None]:
+    """Name and text of a script, and the folder whose config files it may name."""
     from vllm_runbooks.reading import sources
 
     name = _name(roots, path, text)
     script = text or sources.read_rewritable(name)
     if len(script) > sources.MAX_SCRIPT:
         raise InputError(f"the text is longer than {sources.MAX_SCRIPT} characters; pass the part that launches vLLM")
-    return name, script
+    folder = Path(name) if Path(name).is_dir() else Path(name).parent
+    return name, script, folder if name else None
 
 
 def _gpus(spec: str) -> str | None:

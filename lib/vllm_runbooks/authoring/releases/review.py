@@ -119,10 +119,10 @@ def _releases(folder: Path, version: str) -> _Releases:
     raise InputError(f"{version}: no release data, or none before it; `vllm-runbooks releases list` lists the releases")
 
 
-def _lost_messages(releases: _Releases, shelf: Catalog, messages: Sequence[Template]) -> ReviewTopic:
+def _lost_messages(releases: _Releases, catalog: Catalog, messages: Sequence[Template]) -> ReviewTopic:
     wordings = read_wordings(releases.folder / "logs" / WORDINGS)
     points = []
-    for owner, patterns in call_sites.patterns_of(shelf).items():
+    for owner, patterns in call_sites.patterns_of(catalog).items():
         printed = sum(wordings.has(pattern, releases.after.version) is True for pattern in patterns)
         rest = f"wordings that it prints: {printed}"
         for pattern in patterns:

@@ -13,8 +13,8 @@ from vllm_runbooks.core.redaction.parts import LazyPattern
 
 APART = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 """Before a token: no letter or digit, except that of an escape (`\\n`) in quoted text."""
-_MIXED = r"(?=[A-Za-z0-9_.-]{0,60}?\d)"
-"""Lookahead for a digit: a token has one, unlike a word."""
+_MIXED = r"(?=[A-Za-z0-9_.+/=-]{0,60}?\d)"
+"""Lookahead for a digit after a short prefix: a token has one, unlike a word."""
 _SAMPLE = "Zk9Qw4x8Rt2Lm6Vb1"
 
 
@@ -35,6 +35,11 @@ def _letters(least: int) -> Rest:
 
 def _word(least: int) -> Rest:
     return _rest("[A-Za-z0-9_-]", least)
+
+
+def _random(least: int, sign: str = "[A-Za-z0-9_-]") -> Rest:
+    """A digit or a capital is enough after a prefix that no word has: 1 of 30 to 1,000 such tokens has no digit."""
+    return Rest(rf"(?=[a-z_.-]{{0,60}}[A-Z\d]){sign}{{{least},2000}}", ("zkQwxRtLmVb" * 20)[:least])
 
 
 def _dotted(least: int) -> Rest:
@@ -58,15 +63,16 @@ ISSUERS: tuple[tuple[str, str, Rest], ...] = (
     ("huggingface", "hf_ api_org_", Rest(
         r"(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}", _SAMPLE,
     )),
-    ("nvidia", "nvapi-", _word(16)),
-    ("github", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", _word(16)),
-    ("gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- glagent- glimt- gloas- glffct- GR1348941", _dotted(16)),
+    ("nvidia", "nvapi-", _random(16)),
+    ("github", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", _random(16)),
+    ("gitlab", "glpat- gldt- glrt- glptt- glcbt- glsoat- glft- glagent- glimt- gloas- glffct- GR1348941",
+     _random(16, "[A-Za-z0-9_.-]")),
     ("aws", "AKIA ASIA ABIA ACCA", Rest("[0-9A-Z]{16}(?![A-Za-z0-9])", _SAMPLE.upper()[:16])),
     ("aws", "ABSK bedrock-api-key-", Rest("[A-Za-z0-9+/]{60,2000}={0,2}", (_SAMPLE * 4)[:60])),
-    ("google", "AIza", _word(30)), ("google", "ya29. GOCSPX-", _word(20)),
+    ("google", "AIza", _random(30)), ("google", "ya29. GOCSPX-", _random(20)),
     ("slack", "xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- xoxe.xoxb- xoxe.xoxp-", _rest("[A-Za-z0-9-]", 10)),
-    ("anthropic", "sk-ant-", _word(16)), ("openai", "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-None-", _word(16)),
-    ("modelscope", "ms-", _UUID), ("wandb", "wandb_v1_", _word(20)), ("docker", "dckr_pat_ dckr_oat_", _word(16)),
+    ("anthropic", "sk-ant-", _random(16)), ("openai", "sk-proj- sk-svcacct- sk-admin- sk-or-v1- sk-None-", _random(16)),
+    ("modelscope", "ms-", _UUID), ("wandb", "wandb_v1_", _random(20)), ("docker", "dckr_pat_ dckr_oat_", _random(16)),
     # Its first part ends where another begins: none is read from every beginning in it.
     ("jwt", "eyJ", Rest(
         r"(?=[A-Za-z0-9_-]{8})[A-Za-z0-9]{0,4000}+(?:[_-](?!eyJ)[A-Za-z0-9]{0,4000}+){0,400}+"
@@ -75,7 +81,7 @@ ISSUERS: tuple[tuple[str, str, Rest], ...] = (
     ("jwt", "ops_eyJ ZXlK", _base64(40)), ("grafana", "eyJrIjoi", _base64(60)),
     ("token", "gsk_ xai- pplx- r8_ npm_ rpa_ fw_ tvly- lsv2_pt_ lsv2_sk_ tgp_v1_ hvs. csk- jina_ pa-", _word(20)),
     ("token", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", _word(20)),
-    ("token", "pypi-AgE", _word(30)), ("token", "SG.", Rest(
+    ("token", "pypi-AgE", _random(30)), ("token", "SG.", Rest(
         r"[A-Za-z0-9_-]{16,40}\.[A-Za-z0-9_-]{16,80}", f"{_SAMPLE}.{_SAMPLE}",
     )),
     ("token", "AGE-SECRET-KEY-1", _capitals(40)), ("token", "A3- API-", _capitals(26)),

@@ -21,11 +21,12 @@ from vllm_runbooks.reading.shell.word_lists import word_list
 
 _MAX_OPTIONS = 500  # words of one launch
 _TELLING = 2  # options that identify a configuration of vLLM
-_FULL = 4  # options that do, if one is the model and no key is anything else
+_FULL = 4  # options that do, if one is the model's name and every key is an option
 _REPOSITORY = re.compile(r"[\w.-]{1,100}/[\w.-]{1,100}", re.ASCII)
 _MAX_HEAD = 2000
 _SCHEMA = re.compile(
-    r"^#[ \t]{0,4}yaml-language-server:[ \t]{0,4}\$schema=[^\s]{0,400}\bvllm-serve-([\d.]{1,20}\d|latest)\.json",
+    r"^#[ \t]{0,4}yaml-language-server:[ \t]{0,4}\$schema=\S{0,400}\bvllm-serve-"
+    r"(\d{1,4}(?:\.\d{1,4}){1,3}|latest)\.json",
     re.ASCII | re.MULTILINE,
 )
 _NEAR = 0.8
@@ -311,12 +312,11 @@ def schema_release(text: str) -> str | None:
 def config(root: Node, text: str) -> tuple[Word, ...]:
     """The arguments of a file for `vllm serve --config`.
 
-    None unless it names its schema, or its keys tell: two are options that only vLLM has, or one beside a model's
-    name, or there are three other options beside it. At most one key is no option, but close to one.
+    Empty unless it names its schema or its keys identify vLLM: two options that only vLLM has, a model's name and one
+    such option, or a model's name and three other options. At most one key is misspelt.
     """
-    if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS:
+    if not isinstance(root, yaml_places.Mapping) or len(root.pairs) > _MAX_OPTIONS or not (pairs := root.items()):
         return ()
-    pairs = root.items()
     names = [f"--{key.value.replace('_', '-')}" for key, _ in pairs]
     model = next((value for key, value in pairs if key.value in {"model", "model_tag"}), None)
     if schema_release(text) is None and not _is_config(names, model):

@@ -36,10 +36,10 @@ _PREFIX = (
 )
 """A container runtime's prefix, the process (group 1) and a logger's header with time and source line (2, 3)."""
 
-
 _group = attrgetter("lastindex")
-"""Of a match: the kind of its line."""
+"""Kind of a matched line."""
 _writer = methodcaller("group", 1, 3)
+"""Process and source line of a matched line."""
 
 Statistic = tuple[int, re.Match[str], tuple[int, ...]]
 """Number and match of a periodic line, and the groups of the fields of `Throughput` after its line."""

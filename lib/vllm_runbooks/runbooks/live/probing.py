@@ -131,8 +131,10 @@ def _with_key(target: Target, name: str, *, is_key_local: bool = False) -> tuple
     redact_value(key)
     if name or is_local(target) or (target.is_verified and not is_key_local):
         return replace(target, key=key), ""
-    what = "not this host" if is_key_local else "neither this host nor verified by a certificate"
-    return target, f"{KEY} is set but was not sent: {target.place} is {what}; --key-env {KEY} sends it"
+    withheld = f"{KEY} is set but was not sent: {target.place} is "
+    if is_key_local:
+        return target, f"{withheld}not this host; run `vllm-runbooks probe` with --key-env {KEY}"
+    return target, f"{withheld}neither this host nor verified by a certificate; --key-env {KEY} sends it"
 
 
 def _command(name: str) -> str:
