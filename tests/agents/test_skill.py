@@ -114,6 +114,7 @@ def test_pages_as_text_have_no_markup() -> None:
 
     assert text.startswith("# CUDA out of memory in the multimodal encoder\n\nfatal `oom.multimodal_encoder`\n")
     assert symptom.examples[0].text.strip() in text
+    assert "\n| Fix | Cost |\n|---|---|\n| " in text
     prose = re.sub(r"```text\n.*?```", "", text, flags=re.DOTALL)
     assert not re.search(r"</?(?:span|div|p|a)\b|\{\.|:::|\\[.,]|[\u3400-\u9fff]|raw\} html", prose)
     rule = markdown_text.rule_text(load.rules().by_id["option.unknown"])

@@ -472,7 +472,7 @@ def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tm
 
 
 def test_schemas_of_a_release_are_written_to_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Any version gets those of the nearest known release; without a folder nothing is written."""
+    """Of a known release alone; without a folder nothing is written."""
     status, out, _ = run(capsys, "catalog", "schemas", "--vllm", "v0.19.0+cu129", "--dir", str(tmp_path))
 
     assert (status, len(out.splitlines())) == (0, 1)
@@ -482,6 +482,8 @@ def test_schemas_of_a_release_are_written_to_a_folder(capsys: pytest.CaptureFixt
         2, "vllm-runbooks: --vllm requires --dir. See `vllm-runbooks catalog schemas --help`.\n",
     )  # fmt: skip
     assert "is not a vLLM version" in run(capsys, "catalog", "schemas", "--vllm", "x", "--dir", str(tmp_path))[2]
+    unknown = run(capsys, "catalog", "schemas", "--vllm", "0.20.0", "--dir", str(tmp_path))
+    assert unknown[::2] == (2, "vllm-runbooks: the catalog has no release 0.20.0; the nearest is 0.20.2\n")
 
 
 def test_the_scaffold_has_every_field_that_is_needed() -> None:

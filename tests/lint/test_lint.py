@@ -306,6 +306,13 @@ def test_a_migration_names_changed_defaults(capsys: pytest.CaptureFixture[str], 
     assert checking.lint_text(found["fixed"], vllm="0.33.0").deployments[0].flags["gpu_memory_utilization"] == 0.9
 
 
+def test_the_diff_of_a_migration_marks_a_last_line_without_its_end() -> None:
+    """As a pasted command has none."""
+    found, _ = checking.migrate_text("vllm serve m --swap-space 4", from_="0.11.0", to="0.19.0")
+
+    assert "\n-vllm serve m --swap-space 4\n\\ No newline at end of file\n+vllm serve m" in found.diff
+
+
 def test_a_migration_to_the_same_release_changes_nothing() -> None:
     """The text stays as it is."""
     found, rewritten = checking.migrate_text(CLEAN, from_="0.19.0", to="0.19.0")

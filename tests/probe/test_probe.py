@@ -513,8 +513,8 @@ def test_a_default_key_is_sent_only_to_trusted_servers(monkeypatch: pytest.Monke
     for address, (_, said) in sent.items():
         assert ("--key-env VLLM_API_KEY sends it" in said) is (address in keyless)
     verified = target_of("https://llm.example.org")
-    keyless, withheld = probing._with_key(verified, "", is_key_local=True)
-    assert keyless.key is None
+    bare, withheld = probing._with_key(verified, "", is_key_local=True)
+    assert bare.key is None
     assert withheld.endswith("is not this host; run `vllm-runbooks probe` with --key-env VLLM_API_KEY")
     assert probing._with_key(target_of("http://localhost:1"), "", is_key_local=True)[0].key == KEY
     named = probing._with_key(target_of("http://gpu-1.lan:8000"), "VLLM_API_KEY")

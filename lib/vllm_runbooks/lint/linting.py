@@ -87,8 +87,8 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
     safe_text = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
-            secrets.hidden(text).splitlines(keepends=True),
-            safe_text.splitlines(keepends=True),
+            _lines(secrets.hidden(text)),
+            _lines(safe_text),
             from_,
             judged.data().asked,
         )
@@ -103,6 +103,14 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
         knowledge.lang,
     )
     return result, rewritten
+
+
+def _lines(text: str) -> list[str]:
+    """Lines for a diff, which marks a last line without its end."""
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += "\n\\ No newline at end of file\n"
+    return lines
 
 
 def _replaced(judged: LintedText) -> LintedText:

@@ -83,7 +83,8 @@ class _Server(MCPServer[Any]):
             if not isinstance(error.__cause__, ValidationError):
                 raise
             first = error.__cause__.errors()[0]
-            return _error(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+            message = first["msg"].replace("valid tuple", "list")  # JSON has no tuples
+            return _error(f"{name}: {'.'.join(map(str, first['loc']))}: {message}")
 
 
 def server(folders: Sequence[Path], group: click.Group | None) -> MCPServer[Any]:

@@ -29,6 +29,23 @@ _CUTS = (
 )
 
 
+_TABLE = re.compile(r"^:::\{list-table\}\n(.*?)^:::$", re.DOTALL | re.MULTILINE)
+
+
+def _table(match: re.Match[str]) -> str:
+    """A list of cells as a table, whose cells have one line."""
+    rows: list[list[str]] = []
+    for line in match[1].splitlines():
+        if line.startswith("* - "):
+            rows.append([line[4:]])
+        elif line.startswith("  - ") and rows:
+            rows[-1].append(line[4:])
+        elif line.strip() and rows:
+            rows[-1][-1] += f" {line.strip()}"
+    head, *others = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([head, "|---" * len(rows[0]) + "|", *others])
+
+
 def page_text(page: str) -> str:
     """A page as plain Markdown; its literal blocks stay as they are."""
     blocks: list[str] = []
@@ -43,6 +60,7 @@ def page_text(page: str) -> str:
         )
 
     text = _HTML.sub(html, _CODE.sub(lambda match: kept(match[0]), _FRONT.sub("", page).replace("\0", "")))
+    text = _TABLE.sub(_table, text)
     for pattern, replacement in _CUTS:
         text = pattern.sub(replacement, text)
     return re.sub(r"\0(\d+)\0", lambda match: blocks[int(match[1])], text).strip() + "\n"

@@ -189,7 +189,12 @@ def schemas(folder: Path | None, *, release: str | None, only_check: bool) -> in
             for name, schema in json_schemas.schemas().items()
         }
     else:
-        known = options.known_releases() if release == "all" else [options.load(release).version]
+        known = options.known_releases()
+        if release != "all":
+            data = options.load(release)
+            if options.version_key(data.asked) != options.version_key(data.version):
+                raise InputError(f"the catalog has no release {data.asked}; the nearest is {data.version}")
+            known = [data.version]
         texts = dict(option_schemas.files(known))
     stale = []
     for name, text in texts.items():
