@@ -197,6 +197,7 @@ async def explains_mistakes(session: Session, _: Path) -> None:
     assert "valid string" in await session.error("lint", path=5)
     assert "either a path or a text" in await session.error("diagnose")
     assert "no such file" in await session.error("lint", path="none.sh")
+    assert "a log, not a script; use diagnose" in await session.error("lint", text=OUT_OF_MEMORY)
     assert "did you mean oom.weights?" in await session.error("explain", name="oom.weihts")
     assert TOKEN not in await session.error("diagnose", path=TOKEN)
 

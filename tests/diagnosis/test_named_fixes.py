@@ -337,6 +337,89 @@ def test_the_first_fix_fits_the_log(tmp_path_factory: pytest.TempPathFactory, lo
     assert titles(answer(tmp_path_factory.mktemp("log"), log))[0].startswith(first)
 
 
+NEWER_TYPE = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+    "  Value error, The checkpoint you are trying to load has model type `gemma4` but Transformers does not recognize "
+    "this architecture. [type=value_error, input_value=ArgsKwargs((), {}), input_type=ArgsKwargs]"
+)
+GEMMA = "'model': 'google/gemma-4-E4B-it'"
+BINDS = '  File "/opt/vllm/entrypoints/openai/api_server.py", line 1263, in create_server_socket\n    sock.bind(addr)\n'
+IN_USE = "OSError: [Errno 98] Address already in use"
+FORBIDDEN = (
+    "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://huggingface.co/a/b/resolve/main/c\n\n"
+    "The above exception was the direct cause of the following exception:\n\n"
+    "Traceback (most recent call last):\n"
+    '  File "/opt/huggingface_hub/utils/_http.py", line 463, in hf_raise_for_status\n'
+    "    raise _format(HfHubHTTPError, message, response) from e\n"
+    "huggingface_hub.errors.HfHubHTTPError: (Request ID: Root=1-66-0)\n\n403 Forbidden: "
+)
+
+
+@in_one_test(
+    ("log", "fixes"),
+    [
+        (
+            failed(NEWER_TYPE, version="0.19.0", arguments=GEMMA),
+            ("Upgrade only Transformers (`pip install transformers -U`); vLLM 0.19.0 supports", "Upgrade to a vLLM"),
+        ),
+        (
+            failed(NEWER_TYPE, version="0.8.5", arguments=GEMMA),
+            ("Upgrade to a vLLM release that lists", "Upgrade only Transformers, within the range"),
+        ),
+        (
+            failed(NEWER_TYPE, arguments="'model': 'acme/acme-4'"),
+            ("Upgrade to a vLLM release that lists", "Upgrade only Transformers, within the range"),
+        ),
+        (
+            failed("ImportError: Transformers modeling backend requires transformers>=5.0.0 for this model"),
+            ("Upgrade only Transformers, to 5.0.0 or later", "Upgrade to a vLLM release that lists"),
+        ),
+        (
+            failed(f"{FORBIDDEN}Please enable access to public gated repositories in your fine-grained token."),
+            ("Allow a fine-grained token", "Accept the model's license", "Download the files elsewhere"),
+        ),
+        (
+            failed(f"{FORBIDDEN}None."),
+            ("Accept the model's license", "Allow a fine-grained token", "Download the files elsewhere"),
+        ),
+        (
+            failed(IN_USE, frames=BINDS, arguments="'model': 'a', 'port': 9000"),
+            ("Listen on another port than 9000", "Stop the process that uses port 9000"),
+        ),
+        (
+            failed(IN_USE, frames=BINDS, arguments="'model': 'a'"),
+            ("Listen on another port than 8000", "Stop the process that uses port 8000"),
+        ),
+        (failed(IN_USE, frames=BINDS), ("Listen on another port", "Stop the process that uses the port")),
+        (
+            failed(IN_USE, arguments="'model': 'a', 'port': 9000"),
+            ("Listen on another port", "Stop the process that uses the port"),
+        ),
+    ],
+)  # fmt: skip
+def test_fixes_name_what_the_log_shows(
+    tmp_path_factory: pytest.TempPathFactory, log: str, fixes: tuple[str, ...]
+) -> None:
+    """All of them in order: a supported architecture, a token's missing permission, the API server's port."""
+    found = titles(answer(tmp_path_factory.mktemp("log"), log))
+    assert len(found) == len(fixes)
+    assert all(title.startswith(fix) for title, fix in zip(found, fixes, strict=True))
+
+
+def test_another_port_is_an_edit(tmp_path: Path) -> None:
+    """The next one, which the command sets."""
+    first = answer(tmp_path, failed(IN_USE, frames=BINDS, arguments="'model': 'a'")).remedies[0]
+    assert first.edits == (Edit("set", "port", 8001),)
+
+
+def test_a_value_that_was_printed_empty_is_left_out(tmp_path: Path) -> None:
+    """No sentence names it."""
+    found = answer(tmp_path, failed("ValueError: Unknown quantization method: . Must be one of ['awq', 'fp8']."))
+    assert found.root_cause is not None
+    assert found.root_cause.captures["quantization_method"] == ""
+    assert "quantization method is" not in found.root_cause.explanation
+
+
 @in_one_test(
     ("text", "platform"),
     [

@@ -275,6 +275,15 @@ def test_the_whole_text() -> None:
     assert answers.text(answer) == expected.format(marks="lint ✓  not checked by plan, vLLM's parser")
 
 
+def test_an_explained_quotation_shows_the_end_of_its_message() -> None:
+    """The summary truncates the line; the details name the innermost reason."""
+    message = f"MaxRetryError: url: /{'a' * 150} (Caused by SSLError('EOF occurred'))"
+    answer = made(root_cause=finding(evidence=(Quote(0, 7, 1, message),)))
+    summary, _, details = answers.text(answer).partition("ROOT CAUSE")
+    assert "…" in summary
+    assert f"line 7: {message}\n" in details
+
+
 def test_a_notice_is_not_called_the_cause() -> None:
     """The first unexplained error precedes it."""
     answer = made(root_cause=finding(look_in=LookIn("the error", "the other log")), first_error=Quote(0, 2, 1, "E: x"))

@@ -1065,6 +1065,33 @@ def test_a_log_belongs_to_diagnose(tmp_path: Path, capsys: pytest.CaptureFixture
         assert (out, err) == ("", said) if status else "nothing was checked" in out
 
 
+FAILED_RUN = """\
+-rw-r--r-- 1 root root  761 Feb 14 06:36 README.md
+(main) $ vllm serve acme/acme-7b --metrics-port 8001
+INFO 11-21 08:33:15 [api_server.py:1287] vLLM API server version 0.9.1
+Traceback (most recent call last):
+  File "/opt/vllm/entrypoints/openai/api_server.py", line 1387, in <module>
+    uvloop.run(run_server(args), what='
+OSError: [Errno 98] Address already in use
+"""
+
+
+def test_only_the_launches_of_a_log_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For the log's release; its other lines are not shell code. Without a launch it belongs to diagnose."""
+    path = tmp_path / "issue.txt"
+    path.write_text(FAILED_RUN)
+    assert cli.run(["lint", str(path), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert {issue["rule"] for issue in found["issues"]} == {"option.unknown", "safety.open-port"}
+    assert found["vllm"]["version"] == "0.9.1"
+    path.write_text(FAILED_RUN.replace("vllm serve", "acme"))
+    assert cli.run(["lint", str(path)]) == 2
+    assert "is a log, not a script" in capsys.readouterr().err
+    path.write_text("vllm serve acme/acme-7b 'a\n")
+    assert cli.run(["lint", str(path)]) == 1
+    assert "shell.unclosed-quote" in capsys.readouterr().out
+
+
 def test_the_scripts_of_a_folder_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Recursively, without logs and hidden files."""
     (tmp_path / "b").mkdir()

@@ -41,9 +41,9 @@ def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str
 
 
 def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:
-    """A capture or fact as text: `tried` is `tried_mib` as "698.00 MiB"."""
+    """A capture or fact as text: `tried` is `tried_mib` as "698.00 MiB"; None if unknown or printed empty."""
     if name in captures:
-        return captures[name]
+        return captures[name] or None
     for suffix, unit in UNITS.items():
         if f"{name}_{suffix}" in captures:
             return _measured(captures[f"{name}_{suffix}"], unit)

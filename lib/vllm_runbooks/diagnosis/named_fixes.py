@@ -86,6 +86,8 @@ _SETTING = re.compile(r"\b[a-z]{2,30}(?:_[a-z\d]{1,30}){1,6}\b(?!\()", re.ASCII)
 _CAPITALS = re.compile(r"[A-Z]+(?=[A-Z][a-z]|\Z)|[A-Z][a-z]+")
 """Words of a class's name: `KVTransferConfig` is kv, transfer, config."""
 _OF_CUDA = re.compile(r"FLASHINFER|FLASH_ATTN|CUDA|NCCL|CUTLASS|MARLIN|TRTLLM", re.IGNORECASE)
+_LISTENS = "create_server_socket"
+"""Function of vLLM that binds the port of the API server."""
 _LEFT_TO_PLAN = ("oom", "kv", "mem", "api")
 """Groups whose fixes depend on figures or on the client."""
 
@@ -116,6 +118,8 @@ def context(
         more.update(dict.fromkeys((name for link in chain for name in features(link)), "yes"))
         if any(_STARTUP.search(frame.function) for link in chain for frame in link.frames):
             more["in_startup"] = "yes"
+        if "port" not in given and any(f.function == _LISTENS for link in chain for f in link.frames) and arguments:
+            more["port"] = str(arguments.get("port") or _data(release).by_dest["port"].default)
     whole = "\n".join([text, *(piece.text for piece in cause.evidence), given.get("rule", "")])
     corrected = dict(_corrections(given, whole, _data(release), arguments))
     if "json_option" in more:
@@ -125,6 +129,8 @@ def context(
         del captures["option"]  # the command does not set it
     elif captures.get("option", "").startswith("-"):
         captures["option"] = captures["option"].partition("/")[0]  # without its aliases
+    if _LISTENS in captures.get("frames", "") and captures.get("port", "").isdigit():
+        captures["next_port"] = str(int(captures["port"]) + 1)
     names = (name.lstrip("-").replace("-", "_") for name in captures.get("option", "").split("/"))
     return {**captures, **({"defines_service": "yes"} if _DEFINES_SERVICE.intersection(names) else {})}
 
@@ -248,7 +254,9 @@ def _derived(captures: Mapping[str, str], facts: Facts, release: Release) -> Ite
             return
         present = version_key(release.version or "") or ()
         later = [version for version in supporting if (version_key(version) or ()) > present]
-        if later:
+        if release.version in supporting:
+            yield "serving_release", release.version
+        elif later:
             yield "first_release", later[0]
         elif not supporting:
             yield "latest_release", options.known_releases()[-1]

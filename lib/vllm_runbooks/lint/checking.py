@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +16,15 @@ from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.expected import compare
 from vllm_runbooks.core.extensions import OTHER_PROGRAMS, extension
-from vllm_runbooks.core.records import IssueSeverity, RunbookVerdict, Verdict
+from vllm_runbooks.core.records import IssueSeverity, RunbookVerdict, ServerRun, Verdict
 from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint.records import Linted, Migrated
 from vllm_runbooks.lint.selection import EVERYTHING, Selection
-from vllm_runbooks.reading import deployment, documents, sources
+from vllm_runbooks.reading import deployment, documents, sources, startup_log
 from vllm_runbooks.reading.deployment import forms
+from vllm_runbooks.reading.documents import formats
 
 
 def lint_text(
@@ -90,13 +93,37 @@ def asked(
     *,
     selection: Selection = EVERYTHING,
 ) -> _lint.LintRequest:
-    """Build the request, with the config files next to the text."""
+    """Build the request, with the config files next to the text; of a log only its launches are checked."""
     cards = host_loading.cards(gpus) if gpus else None
+    if starts := log_starts(text, name):
+        selection = replace(selection, ignore=(*selection.ignore, *_SYNTAX))
+        vllm = vllm or starts[-1].release.version
     if folder is None:
         return _lint.LintRequest(name, vllm or None, cards, apart=_apart, selection=selection, reads_comments=True)
     texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
     files = {config: read for config, read in texts if read is not None}
     return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection, reads_comments=True)
+
+
+_SYNTAX = (
+    "file.not-json", "file.not-python", "file.not-yaml", "shell.dangling-continuation", "shell.missing-continuation",
+    "shell.unclosed-bracket", "shell.unclosed-quote", "shell.unexpected-token",
+)  # fmt: skip
+"""Rules for the syntax of a whole file, which a log has not."""
+_LOGGED = re.compile(
+    r'Traceback \(most recent call last\):|\bFile "[^"\n]{1,300}", line \d{1,6}, in |^\S{0,80}(?:Error|Exception): |'
+    r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b:? {1,4}\d\d-\d\d",
+    re.ASCII | re.MULTILINE,
+)
+"""A line that only logs have; the whole log is read only with one."""
+
+
+def log_starts(text: str, name: str) -> list[ServerRun]:
+    """Launches in a text that is a log; none for a name with the suffix of another format."""
+    is_other = formats.is_named(name) and not name.lower().endswith(".log")
+    if is_other or not _LOGGED.search(text):
+        return []
+    return startup_log.read(sources.paste(text), catalog.load_catalog())
 
 
 def _apart(text: str, name: str) -> _lint.OtherPrograms | None:

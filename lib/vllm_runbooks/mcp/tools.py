@@ -89,6 +89,8 @@ def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: b
     name, script, folder = _script(roots, path, text)
     options: dict[str, Any] = {"name": name, "vllm": vllm or None, "gpus": _gpus(gpus), "folder": folder}
     linted = checking.lint_text(script, **options, fix=True)
+    if not (linted.deployments or linted.issues) and checking.log_starts(script, name):
+        raise InputError("this is a log, not a script; use diagnose")
     shown = replace(linted, issues=_reported(linted.issues)) if not details else linted
     label = redact.redact_name(Path(name).name) or "the text"
     hidden = checking.hidden(script, options)

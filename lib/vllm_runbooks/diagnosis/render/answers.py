@@ -13,7 +13,7 @@ from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views import text_width as columns
-from vllm_runbooks.core.views.elements import badge, cut, html_table, prose, quoted, remark, tag
+from vllm_runbooks.core.views.elements import badge, html_table, prose, quoted, remark, tag
 from vllm_runbooks.core.views.memory_parts import stacked, swatch
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -192,7 +192,7 @@ def _finding_view(answer: Answer, finding: Finding) -> list[TextBlock]:
         Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
     ]
     blocks += [
-        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(text), Tone.QUOTE))
+        Line(styled(f"  {place}: ", Tone.FAINT) + styled(" ".join(text.split()), Tone.QUOTE))  # may end with the reason
         for place, text in answer_words.quotes(finding, answer.files, say)
     ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]

@@ -333,17 +333,14 @@ def _texts_in(folder: str) -> dict[str, str]:
 
 def _refuse_logs(files: tuple[str, ...], named: dict[str, str], checked: dict[str, Linted]) -> None:
     """Reject a file without a launch that is the log of one, unless its name has another suffix."""
-    from vllm_runbooks.catalog import load as catalog
-    from vllm_runbooks.reading import sources, startup_log
-    from vllm_runbooks.reading.documents import formats
+    from vllm_runbooks.lint import checking
 
     for path in files:
         name = output.STDIN if path == "-" else path
-        linted, text = checked.get(name), named.get(name, "")
-        is_other = formats.is_named(name) and not name.lower().endswith(".log")
-        if linted is None or linted.deployments or linted.issues or is_other or not text.strip():
+        linted = checked.get(name)
+        if linted is None or linted.deployments or linted.issues:
             continue
-        if startup_log.read(sources.paste(text), catalog.load_catalog()):
+        if checking.log_starts(named[name], name):
             diagnose = terminal.command_line("diagnose", path) or "vllm-runbooks diagnose"
             raise InputError(f"{name}: is a log, not a script; use {diagnose}")
 
