@@ -194,7 +194,7 @@ def schemas(folder: Path | None, *, release: str | None, only_check: bool) -> in
             data = options.load(release)
             if options.version_key(data.asked) != options.version_key(data.version):
                 raise InputError(f"the catalog has no release {data.asked}; the nearest is {data.version}")
-            known = [data.version]
+            known = (data.version,)
         texts = dict(option_schemas.files(known))
     stale = []
     for name, text in texts.items():
