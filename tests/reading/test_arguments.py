@@ -163,6 +163,13 @@ def test_hints_name_the_nearest_option() -> None:
     assert negated["near"].split() == ["--disable-fastapi-docs"]
 
 
+@pytest.mark.parametrize(("rank", "near"), [("12", "16"), ("24", "32"), ("48", "64"), ("0", "1"), ("513", None)])
+def test_the_hint_for_a_number_is_the_next_accepted_one(rank: str, near: str | None) -> None:
+    """At least as large as the given one, and not the one with the nearest spelling."""
+    data = options.load(_NEW)
+    assert _says(parse(["m", "--max-lora-rank", rank], data), "wrong-choice").get("near") == near
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [

@@ -157,7 +157,7 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
     elif option.choices is not None and isinstance(value, str):
         if value not in option.choices:
             names_known = [str(choice) for choice in option.choices if choice is not None]
-            near = alike(value[:_MAX_SHOWN], names_known, 1)
+            near = _near_choice(value, names_known)
             says = {"choices": " ".join(names_known), "value": _cut(value)} | ({"near": near[0]} if near else {})
             yield CallProblem("wrong-choice", keyword, says)
     elif kind in _NUMBERS and option.nargs is None and (isinstance(value, list | dict) or _is_no_number(value)):
@@ -166,6 +166,23 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
 
 _CONVERTING_ACTIONS = frozenset({"LoRAParserAction", "PromptAdapterParserAction", "StoreBoolean"})
 _NUMBERS = ("int", "float", "human_int", "human_int_or_auto")
+
+
+def _near_choice(value: str, names: Sequence[str]) -> list[str]:
+    """The value that was meant, if any: of numbers, the least that is no smaller; else the nearest spelling."""
+    numbers = {name: number for name in names if (number := _number(name)) is not None}
+    if not numbers:
+        return alike(value[:_MAX_SHOWN], names, 1)
+    given = _number(value)
+    above = [name for name in numbers if given is not None and numbers[name] >= given]
+    return sorted(above, key=numbers.__getitem__)[:1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _is_no_number(value: Any) -> bool:
@@ -561,7 +578,7 @@ class _Parser:
         if any(result == choice for choice in choices):
             return
         names = [str(choice) for choice in choices if choice is not None]
-        near = alike(str(result)[:_MAX_SHOWN], names, 1)
+        near = _near_choice(str(result), names)
         says = {"choices": " ".join(names), "value": _cut(value.text or ""), "at": str(value.shift)}
         self._tell("wrong-choice", value, option, option_word, **says, **({"near": near[0]} if near else {}))
 
