@@ -113,6 +113,19 @@ def test_an_unknown_term_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> N
     assert found["per_gpu"][0]["total_gib"] is None
 
 
+def test_weights_above_the_physical_memory_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also on a GPU of which the usable memory is unknown; the best layout splits them."""
+    model = "deepseek-ai/DeepSeek-V3.1"
+    single = planned(capsys, model, "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
+    several = planned(capsys, model, "--gpus", "8xMI300X", "--no-calibration", status=1)
+    best = several["layouts"][0]
+
+    assert single["fits"] is False
+    assert " GiB needed, MI300X has 192.00 GiB of physical memory" in single["limits"][0]
+    assert best["fits"] is None
+    assert best["layout"]["replicas"] < 8
+
+
 def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -> None:
     """Two unequal GPUs have their own memory, and both have the smaller one's blocks."""
     words = ("Qwen/Qwen2.5-1.5B-Instruct", "--gpus", "RTX3090,A100-80GB", "--vllm", "0.19.0", "--tp", "2")

@@ -146,6 +146,8 @@ class Device:
     bandwidth_gb_s: float | None = None
     """Memory bandwidth in 10^9 bytes per second."""
     vendor: str = "nvidia"
+    physical: int | None = None
+    """Bytes of the data sheet, of which the driver reports no more; None if unknown."""
 
     @classmethod
     def of(cls, card: HostGpu) -> Device:
@@ -154,7 +156,15 @@ class Device:
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
         source = total.source if total else "unknown: how much of it the driver reserves"
         return cls(
-            gpu.name, sides, source, card.node, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s, gpu.vendor
+            gpu.name,
+            sides,
+            source,
+            card.node,
+            gpu.version,
+            gpu.interconnect,
+            gpu.memory_bandwidth_gb_s,
+            gpu.vendor,
+            int(gpu.memory_gib * GIB),
         )
 
 
@@ -648,6 +658,7 @@ class _GpuBudget:
                 mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
         if self.device.total is None:
             mine.add(None, f"the memory of {self.device.name} is unknown: {unknown_reason(self.device.total_source)}")
+            self._check_physical(mine, self.device.physical)
         else:
             self._check_profile(mine, self.device.total)
         self._check_cache(mine)
@@ -659,6 +670,13 @@ class _GpuBudget:
 
     def _band(self, name: str) -> Band:
         return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
+
+    def _check_physical(self, mine: _Problems, physical: int | None) -> None:
+        """Whether the weights alone exceed the data sheet's memory, whose usable part is unknown."""
+        weights = self._band("weights")
+        if physical is not None and weights.low > physical:
+            text = f"{_gib(weights.expected)} needed, {self.device.name} has {_gib(physical)} of physical memory"
+            mine.add(False, f"{WEIGHTS_LACK}: {text}")
 
     def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
