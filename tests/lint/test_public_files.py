@@ -390,6 +390,8 @@ _LAUNCH = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
         ("a.md", "```text\nserve model\n--served-model-name\n--port\nbench --host\n--model\n```\n"),
         ("a.md", "| Flag | |\n|---|---|\n| `--gpu` | type |\n| `--scaling-policy` | file |\n| `--all` | `--model` |\n"),
         ("a.sh", 'python bench.py --num-gpus 8 --engine-args 3 --serve-cmd "vllm-bench serve"\n'),
+        ("a.sh", 'python bench.py --serve-cmd "vllm serve org/m --bogus"\n'),
+        ("a.sh", 'python bench.py --serve-cmd="vllm serve org/m --bogus"\n'),
     ],
 )  # fmt: skip
 def test_options_of_other_programs_are_not_checked(name: str, text: str) -> None:
@@ -398,6 +400,13 @@ def test_options_of_other_programs_are_not_checked(name: str, text: str) -> None
 
     assert found(name, text) == []
     assert linted.fixed == text
+
+
+def test_the_server_of_vllms_own_benchmark_is_checked() -> None:
+    """`vllm bench sweep serve` launches it."""
+    text = 'vllm bench sweep serve --serve-cmd "vllm serve org/m --bogus" --bench-cmd "vllm bench serve"\n'
+
+    assert found("a.sh", text) == ["error option.unknown --bogus"]
 
 
 @pytest.mark.parametrize(

@@ -3864,7 +3864,11 @@ def test_three_hundred_documents_of_a_stream_are_read() -> None:
     [
         ("foo 'vllm serve m )'", None, {}, []),
         ("tmux new 'vllm serve m )'", None, {}, [("unexpected-token", ")")]),
-        *(("foo --wrap='vllm serve m'", "m", {}, []), ("foo A='x vllm serve m'", "m", {"A": "x"}, [])),
+        *(
+            ("foo --wrap='vllm serve m'", None, {}, []),
+            ("sbatch --wrap='vllm serve m'", "m", {}, []),
+            ("foo A='x vllm serve m'", "m", {"A": "x"}, []),
+        ),
         *(
             ("foo 'vllm serve'", None, {}, []),
             ("echo 'vllm serve m'", None, {}, []),

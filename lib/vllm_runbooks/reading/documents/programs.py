@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
 
 from vllm_runbooks.catalog import options
@@ -430,8 +431,13 @@ class _Command:
     def _read_strings(self) -> None:
         """Read words of other programs that are commands: `tmux new -d 'vllm serve …'`."""
         is_shell = any(head in word_list("hands-to-shell") for head in self.heads[:_MAX_SEEN])
-        for word in self.words[1:]:
+        seen = pairwise(self.heads[:_MAX_SEEN])
+        is_ours = is_shell or any(what == "bench" and head in _CLI_MODULES for head, what in seen)
+        for before, word in pairwise(self.words):
             value = word.raw if word.value is None else word.value
+            is_value = re.fullmatch(r"--[A-Za-z][\w-]*", before.value or "") or re.match(r"--[A-Za-z][\w-]*=", value)
+            if is_value and not is_ours:
+                continue  # the other program decides what its option means
             if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
                 continue
             name = _NAMED.match(value)  # `sbatch --wrap="…"`
