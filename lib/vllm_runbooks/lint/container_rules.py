@@ -11,6 +11,7 @@ from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.meaning import LaunchFacts
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.arguments.spelling import alike
 from vllm_runbooks.reading.documents import LaunchFile, images, yaml_places
 from vllm_runbooks.reading.documents.pods import PodContainer, Probe
 from vllm_runbooks.reading.documents.starts import ContainerOptions, WrittenLaunch
@@ -44,7 +45,8 @@ class ContainerLaunch:
             return None
         if self.launch.invocation is not None and self.launch.invocation.is_background:
             return None
-        if facts.unknown or self.may_have_more_options:
+        is_misspelt = any(alike(name, ["port"], 1) for name in facts.unknown)
+        if is_misspelt or self.may_have_more_options:
             value = facts.flags.get("port")
         else:
             value = facts.flags.get("port", facts.defaults.get("port"))
