@@ -25,6 +25,7 @@ from vllm_runbooks.core.views import elements
 from vllm_runbooks.core.views.styled import laid_out, plain
 from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
 from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.lint import render as lint_render
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated, SourceLine
 from vllm_runbooks.lint.selection import Selection
 from vllm_runbooks.lint.several_launches import together
@@ -94,6 +95,18 @@ def test_images_of_two_releases_are_checked_by_their_own() -> None:
     found = checking.lint_text(text)
 
     assert [(i.rule, i.line) for i in found.issues if i.rule == "option.removed"] == [("option.removed", 2)]
+
+
+def test_the_summary_names_every_release_of_a_file() -> None:
+    """Of the services of a Compose file, each with its own image."""
+    text = "services:\n" + "".join(
+        f"  s{at}: {{image: 'vllm/vllm-openai:{tag}', command: --model org/m}}\n"
+        for at, tag in enumerate(("v0.19.0", "latest", "v0.19.0"))
+    )
+    newest = options.known_releases()[-1]
+    said = lint_render.headline(checking.lint_text(text, name="compose.yaml"))
+
+    assert f"checked against vLLM 0.19.0 (image tag) and vLLM {newest} (newest known" in said
 
 
 def test_an_invalid_version_is_rejected() -> None:

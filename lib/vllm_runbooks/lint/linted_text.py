@@ -175,6 +175,16 @@ class LintedText:
             version, source = build.release or options.known_releases()[-1], build.source
         return CommandRelease(version, source, options.load(version).version)
 
+    @cached_property
+    def other_releases(self) -> tuple[CommandRelease, ...]:
+        """Releases for which other launches are checked."""
+        found = {self.release.version: self.release}
+        for launch in self.page.starts:
+            data = self.data(launch)
+            if data.asked not in found:
+                found[data.asked] = CommandRelease(data.asked, self.build(launch).source, data.version)
+        return tuple(found.values())[1:]
+
     def data(self, launch: WrittenLaunch | None = None) -> ReleaseData:
         """Data of the launch's release: the tag of its image or a pin, else the newest, or the file's."""
         if launch is None or self.asked.vllm is not None:

@@ -43,7 +43,16 @@ def lint(text: str, knowledge: Knowledge, request: LintRequest, *, fix: bool = F
     left_out = max(0, len(judged.hits) - MAX_ISSUES)
     found_launches = tuple(launches(judged, secrets))
     mention = None if found_launches or found_issues else mentioned(text, secrets)
-    return Linted(judged.release, found_issues, found_launches, fixed, knowledge.lang, left_out, mention)
+    return Linted(
+        judged.release,
+        found_issues,
+        found_launches,
+        fixed,
+        knowledge.lang,
+        left_out,
+        mention,
+        judged.other_releases,
+    )
 
 
 def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:

@@ -101,6 +101,8 @@ class Linted:
     """Number of issues that are not among `issues`, which are the gravest of very many."""
     mention: VllmMention | None = field(default=None, metadata=OMIT_NONE)
     """First word of vLLM in a text in which no launch was found; None if there is none, or a launch."""
+    other_releases: tuple[CommandRelease, ...] = field(default=(), metadata=UNPRINTED)
+    """Releases of other launches, such as those with another image."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.lint.records import Issue, Linted, Migrated, SourceLine
+from vllm_runbooks.lint.records import CommandRelease, Issue, Linted, Migrated, SourceLine
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
@@ -70,7 +70,7 @@ def _summary(results: Sequence[Linted | Migrated], *, is_fixable: bool = False) 
     say = Wording(results[0].lang)
     issues = [issue for result in results for issue in result.issues]
     launches = sum(len(result.deployments) for result in results)
-    releases = _listed(list(dict.fromkeys(map(release, results))), say)
+    releases = _listed(list(dict.fromkeys(name for result in results for name in _releases(result))), say)
     if not launches and not issues:
         mention = next((result.mention for result in results if isinstance(result, Linted) and result.mention), None)
         if mention is None or len(results) > 1:
@@ -99,8 +99,20 @@ def issue_total(issues: Sequence[Issue], lang: str | None = None, *, is_fixable:
 
 
 def release(result: Linted | Migrated) -> str:
-    """The release that was checked, and how it was determined."""
-    vllm, say = result.vllm, Wording(result.lang)
+    """The releases that were checked, and how each was determined."""
+    return _listed(_releases(result), Wording(result.lang))
+
+
+def _releases(result: Linted | Migrated) -> list[str]:
+    say = Wording(result.lang)
+    return [_release(vllm, say) for vllm in _checked(result)]
+
+
+def _checked(result: Linted | Migrated) -> tuple[CommandRelease, ...]:
+    return (result.vllm, *(result.other_releases if isinstance(result, Linted) else ()))
+
+
+def _release(vllm: CommandRelease, say: Wording) -> str:
     nearest = "" if vllm.data == vllm.version else say("using the data of {version}", version=vllm.data)
     source = (
         say("settings: {file}", file=vllm.file) if vllm.file else _SOURCES[vllm.source] and say(_SOURCES[vllm.source])
@@ -171,11 +183,11 @@ def _by_rule(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
 def unknown_releases(results: Sequence[Linted | Migrated]) -> list[TextBlock]:
     """A line for each release outside the catalog's range, with the release whose data was used."""
     lines: dict[str, TextBlock] = {}
-    for result in results:
-        vllm, nearest = result.vllm, options.nearest(result.vllm.version)
+    for lang, vllm in ((result.lang, vllm) for result in results for vllm in _checked(result)):
+        nearest = options.nearest(vllm.version)
         if nearest.is_beyond or nearest.is_before:
             text = _BEYOND if nearest.is_beyond else _BEFORE
-            sentence = Wording(result.lang)(text, version=vllm.version, data=vllm.data)
+            sentence = Wording(lang)(text, version=vllm.version, data=vllm.data)
             lines[vllm.version] = SentenceLines(styled(sentence, Tone.WARN), "  ")
     return [*lines.values(), BLANK] if lines else []
 
