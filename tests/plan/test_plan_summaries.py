@@ -706,3 +706,12 @@ def test_a_gpu_without_a_compared_launch_is_named() -> None:
         assert said in " ".join(" ".join(shown("Qwen/Qwen3-8B", gpus)).split())
     assert "No launch on" not in " ".join(shown(*QWEN))
     assert "No launch on" not in " ".join(shown("meta-llama/Llama-3.3-70B-Instruct", "L4"))
+
+
+def test_no_search_for_gpus_of_unknown_memory_is_suggested() -> None:
+    """It could not compute their number."""
+    lines = shown("deepseek-ai/DeepSeek-V3.1", "MI300X", tp=1)
+
+    assert lines[0].startswith("DOES NOT FIT")
+    assert "--find gpus" not in "".join(lines)
+    assert "--find gpus" in "".join(shown("deepseek-ai/DeepSeek-V3.1", "H100-80GB", tp=1))

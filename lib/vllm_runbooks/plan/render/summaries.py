@@ -453,6 +453,8 @@ def _steps(
         yield Step("Next", "Launch it, then calibrate the plan with its log (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
+        if largest.total_gib is None:
+            return  # their number cannot be computed
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
         given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []
         command = shlex.join([*words, *given, *options])
