@@ -700,12 +700,12 @@ def test_written_files_are_the_next_step(capsys: pytest.CaptureFixture[str], tmp
 
 def test_a_gpu_without_a_compared_launch_is_named() -> None:
     """If the model fits: a plan for such a GPU rests on launches on others."""
-    said = "No launch on L4 was compared with a plan."
+    said = "No launch on A5000 was compared with a plan."
 
-    for gpus in ("L4", "2xL4"):  # FITS AT 15,360, and FITS
+    for gpus in ("A5000", "2xA5000"):  # FITS AT a shorter context, and FITS
         assert said in " ".join(" ".join(shown("Qwen/Qwen3-8B", gpus)).split())
     assert "No launch on" not in " ".join(shown(*QWEN))
-    assert "No launch on" not in " ".join(shown("meta-llama/Llama-3.3-70B-Instruct", "L4"))
+    assert "No launch on" not in " ".join(shown("meta-llama/Llama-3.3-70B-Instruct", "A5000"))
 
 
 def test_no_search_for_gpus_of_unknown_memory_is_suggested() -> None:
