@@ -54,6 +54,9 @@ MANIFESTS = {
     "below a comment": f"kind: Secret\nstringData:\n# blue\n{{{{- if .Values.on }}}}\n  color: {SECRET}\n",
     "in a block": f"kind: Secret\nstringData:\n  file: |2-\n    # {SECRET}\n",
     "in braces": f'kind: Secret\nstringData: {{color: {SECRET}, shade: "{SECRET}"}}\n',
+    "in one line": f'- {{apiVersion: v1, kind: Secret, stringData: {{color: {SECRET}, shade: "{SECRET}"}}}}\n',
+    "in braces, wrapped": f'kind: Secret\nstringData: {{color: a, shade: "first\n    {SECRET}", more: {SECRET}}}\n',
+    "with explicit keys": f"kind: Secret\nstringData:\n  ? color\n  : {SECRET}\n",
     "JSON": json.dumps({"kind": "Secret", "metadata": {"labels": {"a": "blue"}}, "data": {"color": ENCODED}}),
     "JSON, sorted": json.dumps({"items": [{"data": {"color": ENCODED}, "kind": "Secret"}]}, indent=1),
     "JSON with quotes and braces": json.dumps(
@@ -126,6 +129,7 @@ def test_a_wrapped_token_is_redacted_in_a_parameter() -> None:
         "kind: ConfigMap\ndata:\n  color: blue-And-Green-12345\n---\nkind: Secret\nmetadata:\n  name: hub\n",
         'kind: Secret\ndata:\n  color: {{ .Values.color }}\n  shade: ${SHADE}\n  none: ""\n',
         '{"items": [{"kind": "ConfigMap", "data": {"color": "blue12345"}}, {"kind": "Secret"}]}',
+        "- {kind: ConfigMap, data: {color: blue-And-Green-12345}}\n- {kind: Secret, metadata: {name: hub}}\n",
         "kind: SecretProviderClass\ndata:\n  color: blue-And-Green-12345\n",
         "        - name: VLLM_LOGGING_LEVEL\n          value: DEBUG\n        - name: HF_TOKEN\n",
     ],

@@ -68,7 +68,8 @@ _PROGRAMS = (
     ("ipmitool", "ipmitool", "-P", "ipmitool -H 10.0.0.1 -U me"),
     ("sqlcmd", "sqlcmd", "-P", "sqlcmd -S host -U me"),
     ("mosquitto_", r"mosquitto_\w{2,3}", "-P", "mosquitto_pub -u me"),
-    ("zip -", "zip", "-P", "zip -r out.zip"),
+    ("zip -", "(?:un)?zip", "-P", "unzip"),
+    ("openssl", r"openssl\s{1,4}(?:enc|aes\S{0,20})", "-k", "openssl enc -aes-256-cbc"),
     ("ossutil", "ossutil(?:64)?", "-k", "ossutil config -i me"),
     ("obsutil", "obsutil", "-k", "obsutil config -i=me"),
     ("coscmd", "coscmd", "-s", "coscmd config -a me"),
@@ -180,6 +181,53 @@ KINDS = (
             f"{command} {option} Zk9-Qw4x8Rt2Lm6Vb1 x", f"{command}; mkdir -p /data/models",
         )
         for trigger, program, option, command in _PROGRAMS
+    ),
+    Kind(
+        ("chpasswd",),
+        _pattern(r"\bchpasswd\b[^\n<]{0,80}<<<[ \t]{0,4}[\"']?[\w.-]{1,60}:(?P<value>[^\s\"'$`|]{3,300})"),
+        "sudo chpasswd <<< root:Zk9-Qw4x8Rt2Lm6Vb1", "sudo chpasswd <<< root:$PASS",
+    ),
+    *(
+        Kind(
+            ("kv put", "kv patch"), _pattern(
+                rf"\bkv\s{{1,4}}(?:put|patch)(?:\s{{1,4}}\S{{1,200}}){{{before}}}\s{{1,4}}[\w.-]{{1,100}}="
+                r"(?P<quote>[\"'])?" + _VALUE.replace("$`-]", "$`@-]")
+            ),
+            f"vault kv put secret/app{' a=1' * (before - 1)} color=Zk9-Qw4x8Rt2Lm6Vb1",
+            f"vault kv put secret/app{' a=1' * (before - 1)} color=@file.txt",
+        )
+        for before in range(1, 6)
+    ),
+    Kind(
+        ("net user",), _pattern(
+            r"\bnet[ \t]{1,4}user[ \t]{1,4}[^\s/]\S{0,60}[ \t]{1,4}\"?"
+            r"(?P<value>[^\s\"'$%/*<>|][^\s\"'<>|]{2,300})"
+        ),
+        "net user bob Zk9-Qw4x8Rt2Lm6Vb1 /add", "net user bob /delete", _is_mixed,
+    ),
+    Kind(
+        ("file=<(", "file <("), _pattern(
+            r"pass(?:word|phrase|wd)?-file[= ]<\([ \t]{0,4}(?:echo|printf)(?:[ \t]{1,4}-\w{1,4}){0,3}[ \t]{1,4}"
+            r"(?:[\"']%s(?:\\n)?[\"'][ \t]{1,4})?[\"']?(?P<value>[^\s\"'$`|()]{3,300})"
+        ),
+        "restic --password-file=<(echo Zk9-Qw4x8Rt2Lm6Vb1) backup", "restic --password-file=<(echo $PASS) backup",
+    ),
+    Kind(
+        tuple(f"api{sign}key {verb}" for sign in "_-" for verb in (*_VERBS, "'", '"')) + tuple(
+            f"{word} {start}" for word in ("api key", "password", "token") for start in ("'", '"', "`", "for ")
+        ) + ("_key is", "_key was", "_token was", "_password is", "_password was"), _pattern(
+            r"(?:api[ _-]?key|access[ _-]?key|_key|_token|password)(?:[ \t]{1,4}for[ \t]{1,4}[\w.@-]{1,60})?"
+            r"(?:[ \t]{1,4}(?:is|was)(?:[ \t]{0,4}:)?[ \t]{1,4}[\"'`]?|[ \t]{1,4}[\"'`])"
+            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])"
+        ),
+        "NGC_API_KEY is Zk9-Qw4x8Rt2Lm6Vb1", "VLLM_API_KEY is not set, api_key is None", _is_random, "key",
+    ),
+    Kind(
+        ("schl\u00fcssel", r"schl\u00fcssel"), LazyPattern(
+            r"schl(?:\u00fc|\\u00fc)ssel(?:[ \t]{1,4}(?:lautet|ist))?[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[\"']?"
+            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])", re.IGNORECASE,
+        ),
+        "API-Schl\u00fcssel: Zk9-Qw4x8Rt2Lm6Vb1", "API-Schl\u00fcssel: nicht gesetzt", _is_mixed, "key",
     ),
     Kind(
         ("7z",), _pattern(r"\b7z[ar]?[ \t][^\n|;&]{0,200}?[ \t]-p(?P<quote>[\"'])?" + _VALUE),

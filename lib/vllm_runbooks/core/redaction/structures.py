@@ -16,11 +16,11 @@ _KIND_LINE = LazyPattern(
 _DATA_LINE = LazyPattern(r"[ \t]*(?:-[ \t]{1,4})?[\"']?(?:data|stringData)[\"']?:(?P<rest>[^\r\n]*)", re.ASCII)
 _COMMENT = r"[ \t]*(?:(?<=[ \t])#.*)?\Z"
 _ENTRY = LazyPattern(
-    r"[ \t]*(?:\"[^\"\n]{1,253}\"|'[^'\n]{1,253}'|[^\s:#][^:\n]{0,252}):(?:[ \t]+(?:!\S{1,40}[ \t]+)?"
+    r"[ \t]*(?:\"[^\"\n]{1,253}\"|'[^'\n]{1,253}'|[^\s:#][^:\n]{0,252}|):(?:[ \t]+(?:!\S{1,40}[ \t]+)?"
     rf"(?:[|>][+-]?\d?[+-]?{_COMMENT}|\"(?P<quoted>(?:[^\"\\]|\\.)*)\"{_COMMENT}|'(?P<single>(?:[^']|'')*)'{_COMMENT}"
     rf"|(?P<plain>[^\s#](?:[^\n]*?\S)??){_COMMENT}))?",
 )
-"""A key with its value, which may go on in the lines below."""
+"""A key with its value, which may go on in the lines below; the key is empty after an explicit one (`? key`)."""
 _FLOW_FIELD = LazyPattern(r":\s{1,8}(?:\"(?P<quoted>[^\"]+)|'(?P<single>[^']+)|(?P<plain>[^\s\"',{}][^,}]*))")
 _QUOTE = r"\\{0,7}[\"']"
 _SIGN = LazyPattern(
@@ -33,6 +33,17 @@ _PAIR = LazyPattern(
     rf"[\s,]{{0,200}}(?:\\{{1,4}}n)?\s{{0,40}}{_QUOTE}[^\"'\\\n]{{1,253}}{_QUOTE}\s{{0,8}}:\s{{0,8}}"
     rf"(?:null|(?P<mark>{_QUOTE})(?P<value>[^\n]{{0,200000}}?)(?<!\\)(?P=mark))",
     re.ASCII,
+)
+_FLOW_SIGN = LazyPattern(
+    r"(?P<brace>[{}])|(?<![\w.\"'-])(?:(?P<data>data|stringData):\s{1,8}\{"
+    r"|kind:\s{1,8}[\"']?Secret(?P<list>List)?[\"']?(?=\s{0,40}[,}]))",
+    re.ASCII,
+)
+"""The same of YAML in flow style, whose keys have no quotes."""
+_FLOW_PAIR = LazyPattern(
+    r"[\s,]{0,200}(?:\"[^\"\n]{1,253}\"|'[^'\n]{1,253}'|[^\s:#,{}\"'\[\]][^:,{}\n]{0,252}):\s{1,200}"
+    r"(?:\"(?P<quoted>(?:[^\"\\]|\\.|\\\n){0,20000}+)\"|'(?P<single>(?:[^']|''){0,20000}+)'"
+    r"|(?P<plain>[^\s\"',{}\[\]](?:[^\s,{}]|[ \t]{1,8}(?=[^\s,{}#])){0,20000}+))",
 )
 _MAX_MANIFEST = 100_000
 """Characters between a manifest's kind and its data."""
@@ -56,18 +67,20 @@ def structural(text: str) -> Iterator[tuple[int, int, str]]:
             listed = span[1]
         values = _manifest(text, span, len(kind["lead"]), is_list=kind["list"] is not None)
         yield from ((start, end, "key") for start, end in values)
-    yield from ((start, end, "key") for start, end in _json_values(text))
+    for sign, pair in ((_SIGN, _PAIR), (_FLOW_SIGN, _FLOW_PAIR)):
+        yield from ((start, end, "key") for start, end in _json_values(text, sign, pair))
 
 
-def _json_values(text: str) -> Iterator[tuple[int, int]]:
+def _json_values(text: str, of_sign: LazyPattern, of_pair: LazyPattern) -> Iterator[tuple[int, int]]:
     """Values of `data` and `stringData` in the objects that have `"kind": "Secret"`."""
     objects, secrets, lists, position = [-1], set[int](), set[int](), 0
     values: list[tuple[int, int, int, int]] = []
-    while sign := _SIGN.search(text, position):
+    while sign := of_sign.search(text, position):
         position = sign.end()
         if sign["data"]:
-            while pair := _PAIR.match(text, position):
-                values.append((objects[-1], objects[max(len(objects) - 2, 0)], *pair.span("value")))
+            while pair := of_pair.match(text, position):
+                group = pair.lastgroup or ("value" if of_pair is _PAIR else "plain")
+                values.append((objects[-1], objects[max(len(objects) - 2, 0)], *pair.span(group)))
                 position = pair.end()
         elif not sign["brace"]:
             (lists if sign["list"] else secrets).add(objects[-1])
@@ -82,9 +95,11 @@ def _json_values(text: str) -> Iterator[tuple[int, int]]:
 
 def _manifest(text: str, span: tuple[int, int], column: int, *, is_list: bool) -> Iterator[tuple[int, int]]:
     """Values of `data` and `stringData` in the mapping of a Secret, or in the items of a SecretList."""
-    data_column, entry_column, position = None, None, span[0]
+    data_column, entry_column, position, at = None, None, span[0], span[0]
     for line in text[slice(*span)].splitlines(keepends=True):
         start, position = position, position + len(line)
+        if start < at:
+            continue  # read with the flow mapping that began above
         bare = line.strip()
         indent = len(line) - len(line.lstrip(" \t")) + (2 if bare.startswith("- ") else 0)
         outer = column if data_column is None else data_column
@@ -93,6 +108,11 @@ def _manifest(text: str, span: tuple[int, int], column: int, *, is_list: bool) -
         if data_column is None or indent <= data_column:
             data = _DATA_LINE.match(line) if is_list or indent <= column else None
             data_column, entry_column = indent if data else None, None
+            if data and data["rest"].lstrip().startswith("{"):
+                at = start + line.index("{", data.start("rest")) + 1
+                while (pair := _FLOW_PAIR.match(text, at, span[1])) and pair.lastgroup:
+                    at = pair.end()
+                    yield pair.span(pair.lastgroup)
             entries = _FLOW_FIELD.finditer(line, *data.span("rest")) if data and "{" in data["rest"] else ()
         elif entry_column is not None and indent > entry_column:
             yield start + len(line) - len(line.lstrip()), start + len(line.rstrip())
