@@ -450,6 +450,12 @@ MOVES = [
         f"{SERVE} --attention-backend FLASHMLA\n",
         f"VLLM_ATTENTION_BACKEND=FLASHMLA {SERVE} --disable-cascade-attn --gpu-memory-utilization 0.92\n",
     ),
+    (
+        "0.32.0",
+        "0.11.0",
+        "docker run --gpus all vllm/vllm-openai:latest --model m\n",
+        "docker run --gpus all vllm/vllm-openai:v0.11.0 --model m --disable-cascade-attn --gpu-memory-utilization 0.92\n",
+    ),
     ("0.17.1", "0.19.0", f"{SERVE}\n", f"{SERVE} --no-disable-cascade-attn\n"),
     ("0.19.0", "0.17.1", f"{SERVE}\n", f"{SERVE} --disable-cascade-attn\n"),
     ("0.31.0", "0.32.0", f"{SERVE}\n", f"{SERVE}\n"),

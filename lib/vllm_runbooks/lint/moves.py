@@ -266,11 +266,17 @@ def _variable_value(text: str, how: Any) -> str | None:
 
 
 def retagged(launch: WrittenLaunch, to: str) -> Edits:
-    """Replace the release in the tag of vLLM's own image."""
+    """Replace the release in the tag of vLLM's own image, or `latest` by one that is not the newest."""
     image = launch.image
     tag = images.published_tag(image.value) if image is not None else None
     is_known = options.nearest(to).version == to
-    if image is None or tag is None or image.at is None or launch.release != tag[1:] or not is_known:
+    if image is None or tag is None or image.at is None or not is_known:
         return ()
-    first, last = image.at[1 - len(tag)], image.at[-1]
-    return (Replacement(first, last + 1, to),) if last - first == len(tag) - 2 else ()
+    if tag == "latest":
+        old, new = images.parse(image.value).tag, "" if to == options.known_releases()[-1] else f"v{to}"
+    else:
+        old, new = tag[1:], to if launch.release == tag[1:] else ""
+    if not (old and new):
+        return ()
+    first, last = image.at[-len(old)], image.at[-1]
+    return (Replacement(first, last + 1, new),) if last - first == len(old) - 1 else ()
