@@ -454,7 +454,10 @@ MOVES = [
         "0.32.0",
         "0.11.0",
         "docker run --gpus all vllm/vllm-openai:latest --model m\n",
-        "docker run --gpus all vllm/vllm-openai:v0.11.0 --model m --disable-cascade-attn --gpu-memory-utilization 0.92\n",
+        (
+            "docker run --gpus all vllm/vllm-openai:v0.11.0 --model m --disable-cascade-attn "
+            "--gpu-memory-utilization 0.92\n"
+        ),
     ),
     ("0.17.1", "0.19.0", f"{SERVE}\n", f"{SERVE} --no-disable-cascade-attn\n"),
     ("0.19.0", "0.17.1", f"{SERVE}\n", f"{SERVE} --disable-cascade-attn\n"),
