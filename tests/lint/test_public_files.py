@@ -520,6 +520,22 @@ def test_a_script_of_a_task_runs_in_its_image(text: str) -> None:
     assert found("task.yaml", text) == ["info option.removed --swap-space"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env:\n  VLLM_LOGGING_LEVL: DEBUG\njobs:\n  a:\n    steps:\n      - run: |\n          {launch}\n",
+        "jobs:\n  a:\n    env: {{VLLM_LOGGING_LEVL: DEBUG}}\n    steps:\n      - run: |\n          {launch}\n",
+        "a:\n  variables:\n    VLLM_LOGGING_LEVL: DEBUG\n  script:\n    - {launch}\n",
+    ],
+    ids=["workflow", "job", "GitLab"],
+)
+def test_variables_of_a_workflow_are_those_of_its_scripts(text: str) -> None:
+    """Of the whole file and of the job."""
+    launch = "vllm serve Qwen/Qwen3-8B --host 127.0.0.1"
+
+    assert found("ci.yaml", text.format(launch=launch)) == ["warning environment.unknown VLLM_LOGGING_LEVL"]
+
+
 @pytest.mark.parametrize(("value", "is_moved"), [("${BACKEND:-FLASH_ATTN}", False), ("FLASH_ATTN", True)])
 def test_a_value_that_can_be_overridden_stays(value: str, is_moved: bool) -> None:  # noqa: FBT001
     """A variable that the environment sets is not replaced by an option with its default."""

@@ -82,6 +82,8 @@ _IMAGE_PLACES = (
     ("base_image", "image"),
 )
 """Keys of the image in which scripts of a task run: dstack, GitLab, GitHub, SkyPilot, Truss."""
+_VARIABLES = {"run": ("env", "envs", "secrets"), "script": ("variables",)}
+"""Keys of the variables of a script, by the script's key: GitHub and SkyPilot, GitLab."""
 _INTEREST = re.compile(
     r"(?i:vllm)|--[a-z]|CUDA_|NCCL_|GLOO_|engine_kwargs|modelURL|modelCommand"
     r"|max[-_]model[-_]len|gpu[-_]memory[-_]util|tensor[-_]parallel|served[-_]model|^model:",
@@ -93,6 +95,12 @@ _MAX_SERVICES = 20
 _DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,9})?)(us|ms|h|m|s)", re.ASCII)
 _SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001, "us": 0.000001}
 _MAX_NESTED = 8  # defaults within defaults (`${A:-${B:-…}}`)
+
+
+def _owners(path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Paths of the mappings around a place that are not in a list, the innermost first."""
+    keys = path[: path.index("-")] if "-" in path else path
+    return [keys[:size] for size in range(len(keys), -1, -1)]
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading, *, file: str = "") -> None:
@@ -326,13 +334,18 @@ class _Manifest:
         elif is_text and _UNIT.search(node.value):
             unit_files.read(node.text, replace(around, is_certain=False), self.reading)
         elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
-            environment: dict[str, Setting] = {}
-            for name in ("envs", "secrets") if path == ("run",) else ():  # of SkyPilot; an empty one is set later
-                variables = self._environment(yaml_places.at(self.root, name), is_interpolated=False)
-                environment |= {key: setting for key, setting in variables.items() if setting.value.value != ""}
             image = self.around.image or self._image_near(path)
-            around = replace(around, environment=environment, is_certain=False, image=image)
+            around = replace(around, environment=self._variables_near(path, key), is_certain=False, image=image)
             programs.read_script(node.text, around, self.reading)
+
+    def _variables_near(self, path: tuple[str, ...], key: str) -> dict[str, Setting]:
+        """Variables of a script: of the task, of a job or of the whole file; an empty one may be set later."""
+        environment: dict[str, Setting] = {}
+        for keys in reversed(_owners(path)):
+            for places in _VARIABLES.get(key, ()):
+                variables = self._environment(yaml_places.at(self.root, *keys, places), is_interpolated=False)
+                environment |= {name: setting for name, setting in variables.items() if setting.value.value != ""}
+        return environment
 
     def _in_cluster(self, around: Around, cluster: Node) -> Around:
         """Context of the engines of Ray Serve, which run on the workers of a cluster."""
@@ -370,9 +383,8 @@ class _Manifest:
 
     def _image_near(self, path: tuple[str, ...]) -> Word | None:
         """Image in which a script runs: of the task, of a job or of the whole file."""
-        keys = path[: path.index("-")] if "-" in path else path
-        for size in range(len(keys), -1, -1):
-            node = yaml_places.at(self.root, *keys[:size])
+        for keys in _owners(path):
+            node = yaml_places.at(self.root, *keys)
             for place in _IMAGE_PLACES:
                 image = yaml_places.at(node, *place)
                 if isinstance(image, Scalar) and "vllm" in image.value:
