@@ -197,9 +197,9 @@ def _bandwidth(gpu: Gpu, gpus: Sequence[Gpu]) -> str:
 
 
 def _count_of_fits(gpu: str) -> str:
-    """How many of the common models fit on one GPU; empty if that is unknown for all."""
-    fits = [fit.fits for name in COMMON_MODELS if (fit := model_fits.fewest(name, gpu, 1)).fits is not None]
-    return f"{fits.count(True)} of {len(COMMON_MODELS)}" if fits else ""
+    """How many of the common models fit on one GPU; empty if none does for certain, and that is unknown for some."""
+    fits = [model_fits.fewest(name, gpu, 1).fits for name in COMMON_MODELS]
+    return f"{fits.count(True)} of {len(fits)}" if True in fits or None not in fits else ""
 
 
 def gpu_page(gpu: Gpu, targets: Mapping[str, str]) -> str:
