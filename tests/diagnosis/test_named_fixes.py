@@ -485,6 +485,10 @@ def rejected(config: str, field: str, allowed: str, value: str) -> str:
         ),
         ("--dtype fp8", f"{INVALID}--dtype: invalid choice: 'fp8' (choose from 'a')\n", [Edit("remove", "dtype")], ""),
         (
+            "--max-lora-rank 48", f"{INVALID}--max-lora-rank: invalid choice: 48 (choose from 1, 8, 16, 32, 64, 128)\n",
+            [Edit("set", "max_lora_rank", 64)], "--max-lora-rank 64",
+        ),
+        (
             "--max-model-len 2KB", f"{INVALID}--max-model-len: invalid human_readable_int value: '2KB'\n",
             [Edit("set", "max_model_len", 2048)], "--max-model-len 2048",
         ),

@@ -147,6 +147,7 @@ _ALLOWED_VALUE = re.compile(r"\b(?!(?:and|or)\b)[A-Za-z0-9](?:[\w.+-]{0,58}\w)?"
 _QUOTED_VALUE = re.compile(rf"(?<=['\"]){_ALLOWED_VALUE.pattern}(?=['\"])", re.ASCII)
 _WITH_UNIT = re.compile(r"(\d{1,6})([kKmMgG])i?[bB]", re.ASCII)
 """A number with a unit of bytes, which options for counts reject."""
+_COUNT = re.compile(r"\d{1,18}", re.ASCII)
 _PERCENT = re.compile(r"([1-9]\d)(?:\.0)?", re.ASCII)
 _BARE_KEY = re.compile(r"([{,]\s{0,4})([A-Za-z_]\w{0,60})(\s{0,4}:)", re.ASCII)
 _BARE_WORD = re.compile(r"(:\s{0,4})(?!(?:true|false|null)\b)([A-Za-z_][\w./-]{0,80})(?=\s{0,4}[,}])", re.ASCII)
@@ -161,6 +162,13 @@ _DEFINES_SERVICE = frozenset({
 """Options that define what is served, where and to whom; fixes must not remove them."""
 _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
 """Least similarity of a value or an option's name to the one that was probably intended."""
+
+
+def _closest(value: str, allowed: Sequence[str]) -> list[str]:
+    """The listed value that was meant, if any: of numbers, the least that is no smaller; else by spelling."""
+    if _COUNT.fullmatch(value):
+        return sorted((name for name in allowed if _COUNT.fullmatch(name) and int(name) >= int(value)), key=int)[:1]
+    return difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
 
 
 def _corrections(
@@ -180,7 +188,7 @@ def _corrections(
         for match in _ALLOWED.finditer(message)
         for name in _QUOTED_VALUE.findall(match["values"]) or _ALLOWED_VALUE.findall(match["values"])
     ]
-    close = difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
+    close = _closest(value, allowed)
     in_bytes, percent = _WITH_UNIT.fullmatch(value), _PERCENT.fullmatch(value)
     if allowed:
         yield "allowed", ", ".join(dict.fromkeys(allowed))
