@@ -319,6 +319,15 @@ def test_a_migration_names_changed_defaults(capsys: pytest.CaptureFixture[str], 
     assert checking.lint_text(found["fixed"], vllm="0.33.0").deployments[0].flags["gpu_memory_utilization"] == 0.9
 
 
+def test_a_migration_to_an_older_release_does_not_explain_the_newer_one() -> None:
+    """The notes say what the newer default does."""
+    newer, _ = checking.migrate_text(CLEAN, from_="0.11.0", to="0.33.0")
+    older, _ = checking.migrate_text(CLEAN, from_="0.33.0", to="0.11.0")
+
+    assert any(change.note for change in newer.changed_defaults)
+    assert [change.note for change in older.changed_defaults if change.note] == []
+
+
 def test_the_diff_of_a_migration_marks_a_last_line_without_its_end() -> None:
     """As a pasted command has none."""
     found, _ = checking.migrate_text("vllm serve m --swap-space 4", from_="0.11.0", to="0.19.0")

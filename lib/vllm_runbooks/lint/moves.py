@@ -59,8 +59,14 @@ def changed_defaults(
         if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
             edit = None
         values = _displayed(old.value), _displayed(new.value)
-        yield Moved(ChangedDefault(dest, *values, explicit=edit is not None, note=review.why), edit)
+        yield Moved(ChangedDefault(dest, *values, explicit=edit is not None, note=_why(review, releases)), edit)
     yield from _changed_variables(launch, parsed, before, after, reviews)
+
+
+def _why(review: DefaultReview, releases: tuple[ReleaseData, ReleaseData]) -> str:
+    """What a change means; empty for a move to an older release, which does the opposite."""
+    before, after = (options.version_key(data.version) or () for data in releases)
+    return review.why if before <= after else ""
 
 
 def differing_defaults(
@@ -148,7 +154,7 @@ def _changed_variables(
             continue
         old, new = _variable(name, before, review), _variable(name, after, review)
         if old is not None and new is not None and old != new:
-            yield Moved(ChangedDefault(name, old, new, explicit=False, note=review.why))
+            yield Moved(ChangedDefault(name, old, new, explicit=False, note=_why(review, (before, after))))
 
 
 def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
