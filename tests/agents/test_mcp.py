@@ -198,6 +198,8 @@ async def explains_mistakes(session: Session, _: Path) -> None:
     assert "either a path or a text" in await session.error("diagnose")
     assert "no such file" in await session.error("lint", path="none.sh")
     assert "a log, not a script; use diagnose" in await session.error("lint", text=OUT_OF_MEMORY)
+    assert "name is empty" in await session.error("explain", name=" ")
+    assert "should be a list" in await session.error("plan", model="m", gpus="L4", options="--seed 1")
     assert "did you mean oom.weights?" in await session.error("explain", name="oom.weihts")
     assert TOKEN not in await session.error("diagnose", path=TOKEN)
 

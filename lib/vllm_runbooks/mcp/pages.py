@@ -27,6 +27,8 @@ _LONGEST = 200
 def explain(name: str, *, vllm: str, details: bool) -> Reply:
     """Describe a symptom, a lint rule, or an option or environment variable."""
     name = name.strip()
+    if not name:
+        raise InputError("name is empty; pass the id of a symptom or rule, an option or a variable")
     catalog, rules = _catalog(), load.rules().by_id
     symptom, rule = catalog.symptoms.get(name), rules.get(name)
     if symptom is not None:
