@@ -17,7 +17,7 @@ def _within(offs: list[measured.Off], share: float) -> float:
 
 
 def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
-    """Nine in ten weights are within 1% and caches in their band, 85% of the caches within 5%, tokens within 2%."""
+    """Nine in ten weights are within 1% and caches in their band, 80% of the caches within 5%, tokens within 2%."""
     weights, caches, counts = measured.weights(), measured.caches(), measured.counts()
 
     figures.note(
@@ -30,7 +30,7 @@ def test_plans_are_close_to_printed_figures(figures: Figures) -> None:
     figures.note(
         f"plan: KV cache within 5% of the log ({len(caches)} launches)",
         _within(caches, 0.05),
-        at_least=0.85,
+        at_least=0.80,
         form=".1%",
     )
     figures.note("plan: median error of the KV cache", statistics.median(abs(off.error) for off in caches), form=".2%")
