@@ -18,7 +18,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Release, Remedy, ServerRun
 from vllm_runbooks.diagnosis.backend_reasons import rejecting_backends
 from vllm_runbooks.diagnosis.internal_errors import features, quoted_exception
-from vllm_runbooks.reading.arguments.spelling import alike
+from vllm_runbooks.reading.arguments.spelling import alike, least_not_below
 
 _LONGEST = 4000
 """Characters of a message that are searched."""
@@ -167,7 +167,7 @@ _CLOSE_VALUE, _CLOSE_NAME = 0.6, 0.8
 def _closest(value: str, allowed: Sequence[str]) -> list[str]:
     """The listed value that was meant, if any: of numbers, the least that is no smaller; else by spelling."""
     if _COUNT.fullmatch(value):
-        return sorted((name for name in allowed if _COUNT.fullmatch(name) and int(name) >= int(value)), key=int)[:1]
+        return least_not_below(value, allowed)
     return difflib.get_close_matches(value, {*allowed} - {value}, 1, _CLOSE_VALUE) if value else []
 
 

@@ -20,7 +20,7 @@ from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
 from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.bounds import refused
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
-from vllm_runbooks.reading.arguments.spelling import alike
+from vllm_runbooks.reading.arguments.spelling import alike, as_number, least_not_below
 from vllm_runbooks.reading.arguments.values import ValueReader, type_in_words
 from vllm_runbooks.reading.arguments.words import HOLE, Rewritten, Token, rewrite
 
@@ -170,19 +170,9 @@ _NUMBERS = ("int", "float", "human_int", "human_int_or_auto")
 
 def _near_choice(value: str, names: Sequence[str]) -> list[str]:
     """The value that was meant, if any: of numbers, the least that is no smaller; else the nearest spelling."""
-    numbers = {name: number for name in names if (number := _number(name)) is not None}
-    if not numbers:
+    if all(as_number(name) is None for name in names):
         return alike(value[:_MAX_SHOWN], names, 1)
-    given = _number(value)
-    above = [name for name in numbers if given is not None and numbers[name] >= given]
-    return sorted(above, key=numbers.__getitem__)[:1]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return least_not_below(value, names)
 
 
 def _is_no_number(value: Any) -> bool:

@@ -81,3 +81,18 @@ def _distance(word: str, candidate: str, limit: int) -> int:
             return limit + 1
         before_last, last = last, row
     return min(last[-1], limit + 1)
+
+
+def as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def least_not_below(value: str, names: Iterable[str]) -> list[str]:
+    """Of the names that are numbers, the least that is no smaller than `value`, if any."""
+    given = as_number(value)
+    numbers = {name: number for name in names if (number := as_number(name)) is not None}
+    above = [name for name in numbers if given is not None and numbers[name] >= given]
+    return sorted(above, key=numbers.__getitem__)[:1]
