@@ -176,13 +176,7 @@ def _near_choice(value: str, names: Sequence[str]) -> list[str]:
 
 
 def _is_no_number(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return value != "auto"
-    return False
+    return isinstance(value, str) and value != "auto" and as_number(value) is None
 
 
 class _Grammar:
