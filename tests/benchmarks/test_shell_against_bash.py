@@ -26,8 +26,8 @@ pytestmark = [
 ]
 FULL = pytest.mark.full
 KINDS: tuple[Callable[[int], Iterator[str]], ...] = (shell_scripts.grammar, shell_scripts.launch, shell_scripts.habits)
-MOST_UNKNOWN = 0.05
-"""Share of the commands of which something may not be known."""
+MOST_UNKNOWN = 0.06
+"""Share of the commands of which something may not be known: the scripts' own arguments (`X="$@"`) are among it."""
 
 
 @pytest.mark.parametrize("seed", [21, *(pytest.param(seed, marks=FULL) for seed in range(22, 26))])
