@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -43,7 +43,7 @@ from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks.notebook import VERDICT_MIME, load_runbook
 from vllm_runbooks.site import building as site
-from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
+from vllm_runbooks.site import model_fits, myst, option_pages, runbook_pages, sealed
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -202,15 +202,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     symptoms = [*catalog.load_catalog(()).symptoms.values(), record(Symptom, hostile_symptom())]
     page = runbook_pages.paired(load_runbook(runbook), executed)
     rules = [*knowledge.knowledge().rules.values(), record(Rule, hostile_rule())]
-    site.write_sources(
-        root / "source",
-        docs=DOCS,
-        symptoms=symptoms,
-        rules=rules,
-        pages=[page],
-        commands=command_line,
-        runs=hostile_runs(),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # The pages of the other models are alike, and half of the time.
+        specs = catalog.specs()
+        few = replace(specs, texts={name: specs.texts[name] for name in model_fits.COMMON_MODELS})
+        patch.setattr(catalog, "specs", lambda: few)
+        site.write_sources(
+            root / "source",
+            docs=DOCS,
+            symptoms=symptoms,
+            rules=rules,
+            pages=[page],
+            commands=command_line,
+            runs=hostile_runs(),
+        )
     site._run_sphinx(root / "source", root / "built" / "html", root / "doctrees")
     sealed.seal(root / "built" / "html")
     return root / "built" / "html"
