@@ -369,8 +369,9 @@ class _LayerReader:
         if kind == "kda":
             # FlashKDA (0.32.0, 0.33.0 models/kimi_k3/nvidia/kda.py `is_flashkda_supported`).
             return self.asked.capability[0] in (9, 10, 12)
-        if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
-            raise _UnknownLayerError("the CUDA release, which decides the linear attention kernel on this GPU")
+        if self.asked.capability[0] in (10, 12):
+            # With CUDA 13, for which PyPI's wheel of 0.33.0 is built: it requires `nvidia-cutlass-dsl[cu13]`.
+            return all(mixer.key_dim == 128 for mixer in self.recurrent if mixer.kind == "gdn")
         return self.asked.capability[0] == 9
 
     def _state_bytes(self, mixer: Recurrent) -> int:
