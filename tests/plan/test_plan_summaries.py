@@ -175,7 +175,7 @@ def test_every_change_fits_when_it_is_planned(model: str, gpus: str, more: dict[
     for remedy in remedies:
         command = summaries.short_command(remedy.plan)
         if not command:
-            assert remedy.checkpoint == "an FP8 checkpoint"
+            assert remedy.checkpoint in ("an FP8 checkpoint", "a 4-bit checkpoint")
             continue
         spec = "+".join(f"{gpu.count}x{gpu.name}" + (f"@{gpu.node}" if gpu.node else "") for gpu in remedy.plan.gpus)
         linted = checking.lint_text(command, name="run.sh", vllm=vllm, gpus=spec.replace("+", ","))
@@ -212,6 +212,15 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
     assert not [remedy for remedy in planned("Qwen/Qwen3-32B-AWQ", "T4")[1] if remedy.checkpoint]
     options = {"quantization": "fp8", "max_model_len": 40960}
     assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
+
+
+def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
+    """4-bit weights, if nothing larger fits; the next change that has a command is the one to run."""
+    lines = shown("meta-llama/Llama-3.3-70B-Instruct", "H100-80GB")
+    rows = [line for line in lines if re.match(r"  [1-9]  ", line)]
+
+    assert [("a 4-bit checkpoint" in row, "GPUs" in row) for row in rows] == [(True, False), (False, True)]
+    assert "  Run 2   lint ✓  plan ✓" in lines
 
 
 def test_a_lint_warning_is_noted_once() -> None:

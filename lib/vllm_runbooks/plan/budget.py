@@ -119,7 +119,7 @@ def subject_by_name(name: str, specs: Specs) -> PlannedModel | None:
         return known
     base, row = found
     source = f"the configuration of {base.id} and the usual layout for this name: {row.layout}"
-    made = subject(name, quantized_config(base, row), is_partial=base.is_partial, source=source)
+    made = subject(name, quantized_config(base.config, row), is_partial=base.is_partial, source=source)
     return replace(made, is_assumed=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -54,7 +54,7 @@ def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
             yield specs.file(model.id)
 
 
-def quantized_config(base: ModelFile, row: QuantizedName) -> dict[str, Any]:
+def quantized_config(base: Mapping[str, Any], row: QuantizedName) -> dict[str, Any]:
     """A model's configuration with the usual quantization."""
-    config = {key: value for key, value in base.config.items() if key != "compression_config"}
+    config = {key: value for key, value in base.items() if key != "compression_config"}
     return {**config, "quantization_config": {**row.config, "ignore": list(row.kept)}}

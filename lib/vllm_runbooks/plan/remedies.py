@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse, planned
 from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, subject, subject_in_catalog
 from vllm_runbooks.plan.layouts import LayoutChoice
+from vllm_runbooks.plan.quantized_names import QuantizedName, quantized_config
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
@@ -215,26 +217,40 @@ def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoic
 
 
 def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]:
-    """Quantized checkpoints of the model, the largest first; else one with FP8 weights that has no name."""
+    """Quantized checkpoints of the model, the largest first; else one that has no name, with FP8 or INT4 weights."""
     model = free.model
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
     for checkpoint in checkpoints:
         changed = replace(free, model=replace(checkpoint, draft=model.draft))
-        whole = list(_remedies(changed, _fitting(ways(changed)), RemedyKind.CHECKPOINT, 0, ()))
-        for remedy in whole or _of_options(changed, changed):
-            costs, price = (*remedy.costs, "less accurate: quantized weights"), _CHECKPOINT_PRICE + remedy.price
-            kind, name = RemedyKind.CHECKPOINT, checkpoint.name
-            fitting.append(replace(remedy, kind=kind, price=price, costs=costs, checkpoint=name))
+        fitting += _of_checkpoint(changed, checkpoint.name, "less accurate: quantized weights")
     # Without changes: least loss first; with changes: longest context first.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
     if not checkpoints:
         changed = replace(free, options={**free.options, "quantization": "fp8"})
-        way, name = _fitting(ways(changed)), "an FP8 checkpoint"
-        kind, costs = RemedyKind.CHECKPOINT, ("needs that checkpoint",)
-        for remedy in _remedies(changed, way, kind, _CHECKPOINT_PRICE, costs, checkpoint=name):
-            yield replace(remedy, plan=replace(remedy.plan, deployment=None))
+        fitting += _of_checkpoint(changed, "an FP8 checkpoint", "needs that checkpoint", may_change=False)
+        yield from _unnamed(fitting)
+    if not fitting:
+        config = quantized_config(model.config, load_table("quantized_names", QuantizedName)["w4a16"])
+        small = subject(model.name, config, is_partial=model.is_partial, source=model.source)
+        changed = replace(free, model=replace(small, draft=model.draft))
+        yield from _unnamed(_of_checkpoint(changed, "a 4-bit checkpoint", "needs that checkpoint"))
+
+
+def _of_checkpoint(changed: PlanningRequest, name: str, cost: str, *, may_change: bool = True) -> Iterator[PlanRemedy]:
+    """The best layout for a checkpoint as the options are, else with changed options."""
+    whole = list(_remedies(changed, _fitting(ways(changed)), RemedyKind.CHECKPOINT, 0, ()))
+    for remedy in whole or (_of_options(changed, changed) if may_change else ()):
+        costs, price = (*remedy.costs, cost), _CHECKPOINT_PRICE + remedy.price
+        yield replace(remedy, kind=RemedyKind.CHECKPOINT, price=price, costs=costs, checkpoint=name)
+
+
+def _unnamed(found: Iterable[PlanRemedy]) -> Iterator[PlanRemedy]:
+    """The cheapest one that is sure, without a command: the checkpoint has no name."""
+    sure = (remedy for remedy in found if remedy.plan.fits)
+    for remedy in sorted(sure, key=lambda remedy: remedy.price)[:1]:
+        yield replace(remedy, plan=replace(remedy.plan, deployment=None))
 
 
 def _weights(remedy: PlanRemedy) -> int:
