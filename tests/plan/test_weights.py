@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -9,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
@@ -1453,10 +1454,12 @@ def test_towers_are_quantized_if_their_class_passes_it_on() -> None:
         assert any(tensor.is_linear for tensor in tensors) is is_quantized
 
 
-JUNK = st.sampled_from([None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a": 1}, [1, 2], 10**9])
+ALL_JUNK: tuple[Any, ...] = (None, "", "x", -1, 0, 3, 1.5, True, [], ["a"], {}, {"a": 1}, [1, 2], 10**9)
+JUNK = st.sampled_from(ALL_JUNK)
 
 
 @given(seed=st.integers(0, 10**6), junk=JUNK)
+@example(seed=135_936, junk=0)  # no group of attention heads
 @settings(max_examples=200, deadline=None)
 def test_load_never_raises(seed: int, junk: Any) -> None:
     """Any value of a field yields sizes with a range, or the missing fact."""
@@ -1473,6 +1476,18 @@ def test_load_never_raises(seed: int, junk: Any) -> None:
     loaded = load(found, Ranks(chance.choice([1, 2, 8]), chance.choice([1, 2])), release=(0, 19, 0))
     assert (loaded is None) == bool(found.missing)
     assert all(stage.low <= stage.expected <= stage.high for stage in loaded or ())
+
+
+@pytest.mark.full
+def test_no_field_of_a_known_configuration_raises() -> None:
+    """Each field of each model, with each kind of wrong value."""
+    for file in files().values():
+        config = dict(file.config)
+        for part in (None, *(name for name, value in config.items() if isinstance(value, dict))):
+            for name, junk in itertools.product(config if part is None else config[part], ALL_JUNK):
+                changed = {**config, **({name: junk} if part is None else {part: {**config[part], name: junk}})}
+                for ranks in (1, 2):
+                    load(inventory(shape(changed)), Ranks(ranks), release=(0, 19, 0))
 
 
 @pytest.mark.benchmark

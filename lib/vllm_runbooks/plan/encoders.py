@@ -85,7 +85,7 @@ class _TowerSizes:
         elif isinstance(value, Mapping) and place:
             value = value.get(place)
         elif isinstance(value, (list, tuple)) and place:
-            value = value[int(place)] if int(place) < len(value) else None
+            value = value[int(place)] if place.isdecimal() and int(place) < len(value) else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 

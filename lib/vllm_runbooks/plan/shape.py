@@ -331,13 +331,13 @@ class _ShapeReader:
                 return self.family.defaults[name]
         return None
 
-    def number(self, *names: str) -> int:
+    def number(self, *names: str, least: int = 0) -> int:
         """A count or size that must be known."""
         value = self.get(*names)
         if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
             # One for each layer, all equal.
             value = value[0]
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
         return self.fail(names[0])
 
@@ -767,7 +767,7 @@ def _mamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         state=read.number("mamba_d_state"),
         heads=heads,
         head_dim=size if isinstance(size, int) else inner // heads,
-        groups=read.number("mamba_n_groups"),
+        groups=read.number("mamba_n_groups", least=1),
         bias=bool(read.get("mamba_proj_bias")),
         conv_bias=bool(read.get("mamba_conv_bias")),
         has_norm=read.flag("mamba_rms_norm") if "mamba_rms_norm" in read.family.defaults else True,
@@ -856,7 +856,7 @@ def _mamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         conv_bias=bool(read.get("use_conv_bias")),
     )
     if heads:
-        recurrent = replace(recurrent, heads=heads, head_dim=inner // heads, groups=read.number("n_groups"))
+        recurrent = replace(recurrent, heads=heads, head_dim=inner // heads, groups=read.number("n_groups", least=1))
     else:
         rank = read.get("time_step_rank")
         rank = rank if isinstance(rank, int) else -(-read.number("hidden_size") // 16)
@@ -869,7 +869,7 @@ def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     kinds = _layer_kinds(read, layers)
     whole = replace(
         _attention(read, rope),
-        kv_heads=read.number("num_attention_groups"),
+        kv_heads=read.number("num_attention_groups", least=1),
         gates_heads=bool(config.get("use_head_wise_attn_gate")),
     )
     other = _part(config, "attention_other_setting")
@@ -992,7 +992,7 @@ def _nemotron_h(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         state=read.number("ssm_state_size"),
         heads=heads,
         head_dim=size,
-        groups=read.number("n_groups"),
+        groups=read.number("n_groups", least=1),
         bias=bool(read.get("use_bias")),
         conv_bias=bool(read.get("use_conv_bias")),
         state_dtype=read.config.get("mamba_ssm_cache_dtype"),
@@ -1044,7 +1044,7 @@ def _mimo_v2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         whole,
         kind="sliding",
         heads=read.number("swa_num_attention_heads"),
-        kv_heads=read.number("swa_num_key_value_heads"),
+        kv_heads=read.number("swa_num_key_value_heads", least=1),
         head_dim=size,
         value_dim=read.number("swa_v_head_dim"),
         window=read.number("sliding_window"),

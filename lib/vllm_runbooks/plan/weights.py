@@ -452,7 +452,8 @@ def on_rank(tensor: ModelTensor, ranks: Ranks) -> tuple[int, int, int]:
     if split == "row":
         return count, rows, -(-columns // tp)
     if split == "kv":
-        return count, rows // tensor.heads * max(1, -(-tensor.heads // tp)), columns
+        heads = max(1, tensor.heads)  # a wrong configuration may have none
+        return count, rows // heads * max(1, -(-heads // tp)), columns
     return count, -(-round_up(rows, VOCABULARY_PADDING) // tp), columns
 
 
