@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Protocol
 
 from vllm_runbooks.catalog import options, support
@@ -407,7 +408,7 @@ class LintedText:
             yield from self._of_idle(launch, parsed)
         for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
-        hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
+        hosts = Counter(map(attrgetter("node"), self.cards)) if self.cards is not None else None
         yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
         yield from self._of_meaning()
         if self.ask is not None:
