@@ -649,8 +649,14 @@ class Specs:
         lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
         return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 
+    @cached_property
+    def _by_key(self) -> dict[str, str]:
+        """Ids by their last part without spaces and dashes, if unique."""
+        keys = Counter(map(name_key, self._by_last))
+        return {key: name for last, name in self._by_last.items() if keys[key := name_key(last)] == 1}
+
     def model(self, name: str) -> Model | None:
-        """The model of a Hub id, or of a local folder with its name; None if unknown."""
+        """The model of a Hub id, of a local folder with its name, or of a name with spaces; None if unknown."""
         key = _hub_id(name).casefold()
         for form in (key, *_renamed(key)):
             if hub_id := self._by_id.get(form):
@@ -658,7 +664,10 @@ class Specs:
             parts = _parts(form)
             if parts and not _is_hub_id(form) and (last := self._by_last.get(parts[-1])):
                 return self._made(last)
-        return None
+        organization, _, last = key.rpartition("/")
+        typed = self._by_key.get(name_key(last)) if not organization or " " in key else None
+        is_fitting = typed is not None and organization in ("", typed.rpartition("/")[0].casefold())
+        return self._made(typed) if typed and is_fitting else None
 
     def models_like(self, name: str) -> list[str]:
         """Ids of models whose name without organization continues the given one, the most alike first."""

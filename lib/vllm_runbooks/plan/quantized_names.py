@@ -36,7 +36,7 @@ class QuantizedName:
 
 def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
     """The model that a name with a quantization's ending is made from, and that quantization; None if unknown."""
-    found = _ending(name)
+    found = _ending(re.sub(r"\s+", "-", name.strip()))
     if found is None or _ending(found[0]) is not None:
         return None  # quantized twice
     base = next(_bases(found[0], specs), None)
