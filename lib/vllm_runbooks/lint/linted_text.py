@@ -111,6 +111,8 @@ class LintRequest:
     """Whether ignore comments count."""
     is_migration: bool = False
     """Whether launches whose image stays keep their options."""
+    cpu_gib: float | None = None
+    """Memory of a host without GPUs; None if it has GPUs, or if it is unknown."""
 
 
 class OtherPrograms(Protocol):
@@ -145,7 +147,7 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
 class LintedText:
     def __init__(self, text: str, knowledge: Knowledge, request: LintRequest, ask: Ask | None = None) -> None:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, request, ask
-        self.cards = request.cards
+        self.cards, self.cpu_gib = request.cards, request.cpu_gib
         self.page = documents.read(text, request.name)
 
     @cached_property
@@ -464,6 +466,7 @@ class LintedText:
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
             yield from container_rules.of_launch(self.page, launch, parsed, command)
+            yield from container_rules.of_cpu_memory(launch, command, self.cpu_gib)
             has_release = self.build(launch).source != "unknown"
             yield from named_values.of_launch(
                 launch, parsed, command, self.data(launch), self.knowledge.tables, has_release=has_release
