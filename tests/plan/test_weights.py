@@ -181,6 +181,7 @@ swiss-ai/Apertus-70B-2509 70599864480
 swiss-ai/Apertus-70B-Instruct-2509 70599864480
 swiss-ai/Apertus-8B-2509 8053338176
 IQuestLab/IQuest-Coder-V1-40B-Instruct 39794283520
+XiaomiMiMo/MiMo-7B-RL 7833409536
 """
 """Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files).
 A last letter names what the count leaves out: s scales, c biases of the choice of experts,
