@@ -136,6 +136,28 @@ def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list
     assert shelf.models_like(name) == ids
 
 
+@in_one_test(
+    ("name", "hub_id"),
+    [
+        ("Qwen 3 8B", "Qwen/Qwen3-8B"),
+        ("qwen/qwen3 8b", "Qwen/Qwen3-8B"),
+        ("gpt oss 120b", "openai/gpt-oss-120b"),
+        ("phi 4", "microsoft/phi-4"),
+        ("kimi k3", "moonshotai/Kimi-K3"),
+        ("meta-llama/llama 3.1 8b instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("Llama-3.1-405B", "meta-llama/Meta-Llama-3.1-405B"),
+        ("acme/qwen3 8b", None),
+        ("acme/Meta-Llama-3.1-8B-Instruct", None),
+        ("Qwen/Qwen38B", None),
+    ],
+)
+def test_a_model_is_found_as_people_type_it(shelf: Specs, name: str, hub_id: str | None) -> None:
+    """Spaces for dashes, and both names of a Llama model; a Hub id of another organization is another model."""
+    found = shelf.model(name)
+    assert (found.id if found else None) == hub_id
+
+
 def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
     """Names and aliases are unambiguous, and a capability is a number that can be compared."""
     for gpu in shelf.table.gpus:

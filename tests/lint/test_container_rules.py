@@ -341,3 +341,41 @@ def test_many_options_of_a_container_are_read_in_linear_time() -> None:
     begin = time.process_time()
     checking.lint_text(f"docker run {'-v /a:/b ' * 2000} vllm/vllm-openai:v0.24.0 m\n", name="run.sh")
     assert time.process_time() - begin < 2
+
+
+_CPU_POD = 'env: [{name: VLLM_CPU_KVCACHE_SPACE, value: "30"}]'
+_LIMITED = "{VLLM_CPU_KVCACHE_SPACE: 30}\n    deploy: {resources: {limits: {memory: 16384m}}}"
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "options", "memory"),
+    [
+        ("compose.yaml", SERVICE, "environment: [VLLM_CPU_KVCACHE_SPACE=30]\n    mem_limit: 24g", "24.0"),
+        ("compose.yaml", SERVICE, f"environment: {_LIMITED}", "16.0"),
+        ("pod.yaml", POD.replace("nvidia.com/gpu: 2", "memory: 16G"), f"  {_CPU_POD}", "14.9"),
+        ("pod.yaml", POD.replace("nvidia.com/gpu: 2", "memory: 16Gi"), f"  {_CPU_POD}", "16.0"),
+        ("run.sh", RUN, "-m 16gb -e VLLM_CPU_KVCACHE_SPACE=30", "16.0"),
+        ("run.sh", RUN, "-m 0 -e VLLM_CPU_KVCACHE_SPACE=30", ""),
+        ("run.sh", RUN, "-m $LIMIT -e VLLM_CPU_KVCACHE_SPACE=30", ""),
+        ("run.sh", RUN, "-m 16gb -e VLLM_CPU_KVCACHE_SPACE=lots", ""),
+    ],
+)
+def test_the_cache_on_a_cpu_is_compared_with_the_limit_of_its_container(
+    name: str, form: str, options: str, memory: str
+) -> None:
+    """Units as Docker and Kubernetes read them; no limit, or an unknown one, is no error."""
+    text = form.format(options=options, keys=f"    {options}", container=f"    {options}", arguments="", pod="")
+    issues = checking.lint_text(text, name=name, vllm="0.24.0").issues
+    told = [issue.message for issue in issues if issue.rule == "environment.cpu-cache-too-large"]
+    assert [f"has {memory} GiB" in message for message in told] == ([True] if memory else [])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "space", "is_wrong"),
+    [("cpu", 1_000_000, True), ("cpu-24GB", 4000, True), ("CPU 64 GiB", 40, False), ("RTX3090", 4000, False)],
+)
+def test_the_cache_on_a_cpu_is_compared_with_the_memory_of_its_host(gpus: str, space: int, *, is_wrong: bool) -> None:
+    """Of this host, or of the given size."""
+    text = f"VLLM_CPU_KVCACHE_SPACE={space} vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
+    rules = [issue.rule for issue in checking.lint_text(text, vllm="0.24.0", gpus=gpus).issues]
+    assert ("environment.cpu-cache-too-large" in rules) is is_wrong

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from rows import in_one_test
 from vllm_runbooks.catalog import options, specs, support
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.lint import meaning
-from vllm_runbooks.plan import layouts
+from vllm_runbooks.plan import fleet, layouts, planned, planner
 from vllm_runbooks.plan.budget import Device, PlannedModel, budget, subject
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.layouts import CopySplit, LayoutChoice, candidates, illegal, placed, ways
@@ -642,6 +643,19 @@ def test_a_fleet_that_does_not_fit_is_searched_within_bounds() -> None:
     assert len(splits) == 220
     found = judged("Qwen/Qwen3-8B", "4096xT4", given={"gpu_memory_utilization": 0.02})
     assert not any(way.fits for way in found)
+
+
+def test_a_fleet_of_equal_gpus_costs_little_more_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,096 equal GPUs are read once, numbered once, and only the first server is laid out."""
+    given = planner.request("Qwen/Qwen3-8B", "4096xRTX3090", is_calibrated=False)
+    read, laid_out = Mock(wraps=Device.of), Mock(wraps=fleet.instances)
+    monkeypatch.setattr(Device, "of", read)
+    monkeypatch.setattr(fleet, "instances", laid_out)
+
+    found = planned.layouts(given).layouts
+
+    assert (len(found), read.call_count) == (40, 1)
+    assert {call.kwargs["replicas"] for call in laid_out.call_args_list} == {1}
 
 
 def test_a_fleet_runs_small_replicas_and_lists_few_layouts() -> None:

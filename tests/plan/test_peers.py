@@ -67,7 +67,7 @@ def test_every_launch_names_its_source() -> None:
 
 
 def test_the_sentences_on_verdicts_are_true() -> None:
-    """No peer predicts P3, three notice the video of S7, and S2 to S4 are rejected as described."""
+    """No peer predicts P3, three notice the video of S7, and S2 to S4 and N2 are rejected as described."""
     said = {(row["peer"], row["case"]): row for row in ROWS}
 
     def verdicts(case: str, verdict: str) -> set[str]:
@@ -78,4 +78,7 @@ def test_the_sentences_on_verdicts_are_true() -> None:
     assert verdicts("S7", "does not fit") == {"llm-d-planner", "gpustack", "ml-memguard"}
     assert [said["llm-d-planner", case]["max_concurrency"] for case in ("S2", "S3", "S4")] == [0, 0, 0]
     assert {said["ml-memguard", case]["verdict"] for case in ("S2", "S3", "S4")} == {"does not fit"}
-    assert {row["verdict"] for row in ROWS if row["peer"] == "llm-mem-planner"} == {"error"}
+    latent = {row["case"] for row in ROWS if row["peer"] == "llm-mem-planner" and row["verdict"] != "error"}
+    assert latent == {"N2", "N3", "N6"}
+    refused = {(row["peer"], row["case"]) for row in ROWS if row["verdict"] == "does not fit"}
+    assert {pair for pair in refused if pair[1].startswith("N")} == {("ml-memguard", "N2")}

@@ -46,6 +46,13 @@ def test_a_name_is_planned_with_its_usual_layout(name: str) -> None:
     assert made.source.startswith("the configuration of Qwen/Qwen3-8B and the usual layout for this name: ")
 
 
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B-FP8-FP8", "acme/Qwen3-8B-AWQ-NVFP4"])
+def test_a_checkpoint_is_not_quantized_twice(name: str) -> None:
+    """A name with two endings is an unknown model."""
+    with pytest.raises(InputError, match="unknown model"):
+        planner.model(name, access=HubAccess.NONE)
+
+
 def test_the_layout_decides_the_weights() -> None:
     """An eighth of a byte per bit and weight, and the scales; embeddings and the LM head are in 16 bits."""
 

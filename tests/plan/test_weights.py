@@ -164,6 +164,25 @@ zai-org/GLM-5.1-FP8 753910024032
 zai-org/GLM-5.2 753329940480
 zai-org/GLM-5.2-FP8 753329940480 s
 zai-org/GLM-5.3 753329940480
+JetBrains/Mellum2-12B-A2.5B-Base 12149923072
+JetBrains/Mellum2-12B-A2.5B-Instruct 12149923072
+JetBrains/Mellum2-12B-A2.5B-Thinking 12149923072
+poolside/Laguna-S-2.1 117561977600
+poolside/Laguna-XS-2.1 33442617088
+poolside/Laguna-XS.2 33442617088
+Qwen/Qwen3.8-2.4T-A95B 2446182725504
+allenai/OLMo-2-0325-32B-Instruct 32234279936
+allenai/OLMo-2-0425-1B 1484916736
+allenai/OLMo-2-0425-1B-Instruct 1484916736
+allenai/OLMo-2-1124-13B-Instruct 13716198400
+allenai/OLMo-2-1124-7B-Instruct 7298617344
+ibm-granite/granite-swash-2b 2144463840
+meta-llama/Llama-3.1-405B-Instruct 405853388800
+swiss-ai/Apertus-70B-2509 70599864480
+swiss-ai/Apertus-70B-Instruct-2509 70599864480
+swiss-ai/Apertus-8B-2509 8053338176
+IQuestLab/IQuest-Coder-V1-40B-Instruct 39794283520
+XiaomiMiMo/MiMo-7B-RL 7833409536
 """
 """Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files).
 A last letter names what the count leaves out: s scales, c biases of the choice of experts,

@@ -453,6 +453,13 @@ def _is_hub_id(name: str) -> bool:
     return len(_parts(name)) == 2 and not name.startswith(("/", ".", "~")) and "\\" not in name
 
 
+def _renamed(key: str) -> Iterator[str]:
+    """The other name of a Llama model: the Hub leads from Meta-Llama-3.1-8B to Llama-3.1-8B."""
+    organization, slash, last = key.rpartition("/")
+    if organization in ("", "meta-llama") and re.match(r"(?:meta-)?llama-", last):
+        yield f"{organization}{slash}{last.removeprefix('meta-') if last.startswith('meta-') else f'meta-{last}'}"
+
+
 def name_key(name: str) -> str:
     """A name as it is compared: no case, spaces, dashes or brands."""
     key = _APART.sub("", name.casefold())
@@ -642,14 +649,25 @@ class Specs:
         lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
         return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 
+    @cached_property
+    def _by_key(self) -> dict[str, str]:
+        """Ids by their last part without spaces and dashes, if unique."""
+        keys = Counter(map(name_key, self._by_last))
+        return {key: name for last, name in self._by_last.items() if keys[key := name_key(last)] == 1}
+
     def model(self, name: str) -> Model | None:
-        """The model of a Hub id, or of a local folder with its name; None if unknown."""
+        """The model of a Hub id, of a local folder with its name, or of a name with spaces; None if unknown."""
         key = _hub_id(name).casefold()
-        if hub_id := self._by_id.get(key):
-            return self._made(hub_id)
-        parts = _parts(key)
-        last = self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
-        return self._made(last) if last else None
+        for form in (key, *_renamed(key)):
+            if hub_id := self._by_id.get(form):
+                return self._made(hub_id)
+            parts = _parts(form)
+            if parts and not _is_hub_id(form) and (last := self._by_last.get(parts[-1])):
+                return self._made(last)
+        organization, _, last = key.rpartition("/")
+        typed = self._by_key.get(name_key(last)) if not organization or " " in key else None
+        is_fitting = typed is not None and organization in ("", typed.rpartition("/")[0].casefold())
+        return self._made(typed) if typed and is_fitting else None
 
     def models_like(self, name: str) -> list[str]:
         """Ids of models whose name without organization continues the given one, the most alike first."""

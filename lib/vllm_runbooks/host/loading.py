@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
@@ -26,6 +27,23 @@ def cards(spec: str) -> tuple[HostGpu, ...]:
         InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
     return specs().gpus(spec, _read_cards, is_snapshot)
+
+
+_CPU = re.compile(r"cpu(?:[\s:_-]*(?P<gib>\d{1,6})\s?g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
+
+
+def cpu_memory(spec: str) -> float | None:
+    """Memory in GiB of a host without GPUs: of `cpu-64GB` 64, of `cpu` this host's; None for other specifications."""
+    found = _CPU.fullmatch(spec.strip())
+    if found is None:
+        return None
+    return float(found["gib"]) if found["gib"] else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def check(spec: str) -> None:
+    """Raise InputError unless it is a specification of GPUs or of a host without."""
+    if cpu_memory(spec) is None:
+        cards(spec)
 
 
 def is_snapshot(name: str) -> bool:

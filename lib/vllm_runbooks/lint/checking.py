@@ -94,15 +94,15 @@ def asked(
     selection: Selection = EVERYTHING,
 ) -> _lint.LintRequest:
     """Build the request, with the config files next to the text; of a log only its launches are checked."""
-    cards = host_loading.cards(gpus) if gpus else None
+    memory = host_loading.cpu_memory(gpus) if gpus else None
+    cards = host_loading.cards(gpus) if gpus and memory is None else None
     if starts := log_starts(text, name):
         selection = replace(selection, ignore=(*selection.ignore, *_SYNTAX))
         vllm = vllm or starts[-1].release.version
-    if folder is None:
-        return _lint.LintRequest(name, vllm or None, cards, apart=_apart, selection=selection, reads_comments=True)
-    texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
+    names = _lint.config_names(text, name) if folder is not None else ()
+    texts = ((config, sources.read_beside(folder, config)) for config in names if folder is not None)
     files = {config: read for config, read in texts if read is not None}
-    return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection, reads_comments=True)
+    return _lint.LintRequest(name, vllm or None, cards, files, _apart, selection, reads_comments=True, cpu_gib=memory)
 
 
 _SYNTAX = (

@@ -125,6 +125,34 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
             yield from _of_health(item, launch.container.health)
 
 
+_CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+_LIMIT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
+
+
+def _limit_gib(launch: WrittenLaunch) -> float | None:
+    """Memory limit of the launch's container; None if it has none, or an unknown one."""
+    found = _LIMIT.fullmatch(launch.memory.strip())
+    if found is None:
+        return None
+    number, unit, binary = found.groups()
+    base = 1000 if launch.kind == "kubernetes" and not binary else 1024
+    return float(number) * base ** " kmgt".index(unit.lower() or " ") / 2**30 or None  # 0: no limit
+
+
+def of_cpu_memory(launch: WrittenLaunch, facts: LaunchFacts, host_gib: float | None) -> Iterator[Hit]:
+    """Compare the KV cache of vLLM on a CPU with the memory of the container and of the host."""
+    setting = launch.environment.get(_CPU_SPACE)
+    space = (setting.value.value or "").strip() if setting is not None else ""
+    sizes = [facts.size(name) or 1 for name in ("tensor_parallel_size", "pipeline_parallel_size")]
+    if setting is None or not re.fullmatch(r"\d{1,9}", space, re.ASCII):
+        return
+    need = int(space) * sizes[0] * sizes[1]
+    least = min((gib for gib in (_limit_gib(launch), host_gib) if gib), default=None)
+    if least is not None and need >= least:
+        says = {"space": space, "need": f"{need:,}", "memory": f"{least:,.1f}"}
+        yield Hit("environment.cpu-cache-too-large", setting.start, setting.end, says)
+
+
 def _is_run(launch: WrittenLaunch, options: ContainerOptions) -> bool:
     is_named = launch.image is not None and launch.image.value is not None
     return is_named and launch.is_certain and not launch.is_elided and bool(options.words)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Protocol
 
 from vllm_runbooks.catalog import options, support
@@ -110,6 +111,8 @@ class LintRequest:
     """Whether ignore comments count."""
     is_migration: bool = False
     """Whether launches whose image stays keep their options."""
+    cpu_gib: float | None = None
+    """Memory of a host without GPUs; None if it has GPUs, or if it is unknown."""
 
 
 class OtherPrograms(Protocol):
@@ -144,7 +147,7 @@ def severity(rule: Rule, hit: Hit) -> IssueSeverity:
 class LintedText:
     def __init__(self, text: str, knowledge: Knowledge, request: LintRequest, ask: Ask | None = None) -> None:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, request, ask
-        self.cards = request.cards
+        self.cards, self.cpu_gib = request.cards, request.cpu_gib
         self.page = documents.read(text, request.name)
 
     @cached_property
@@ -407,7 +410,7 @@ class LintedText:
             yield from self._of_idle(launch, parsed)
         for loose in option_rules.own_groups(self.page.loose):
             yield from option_rules.of_loose(loose, self.data(), tables)
-        hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
+        hosts = Counter(map(attrgetter("node"), self.cards)) if self.cards is not None else None
         yield from environment_rules.of_page(self.page, self.data, tables, max(hosts.values()) if hosts else None)
         yield from self._of_meaning()
         if self.ask is not None:
@@ -463,6 +466,7 @@ class LintedText:
                 if not self._is_private(launch, parsed, broken):
                     yield self._placed(launch, parsed, broken)
             yield from container_rules.of_launch(self.page, launch, parsed, command)
+            yield from container_rules.of_cpu_memory(launch, command, self.cpu_gib)
             has_release = self.build(launch).source != "unknown"
             yield from named_values.of_launch(
                 launch, parsed, command, self.data(launch), self.knowledge.tables, has_release=has_release

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any
 
 from vllm_runbooks.catalog import host_commands
@@ -218,7 +218,7 @@ def _check(hosts: Sequence[Host], replicas: int, split: ParallelSizes, first_por
         raise InputError("replicas and parallel sizes must be at least 1")
     _check_ports("ports", replicas, first_port)
     for host in hosts:
-        wrong = next((device for device in host.devices if not _DEVICE.match(device)), None)
+        wrong = next(filterfalse(_DEVICE.match, host.devices), None)
         if wrong is not None:
             raise InputError(f"{wrong[:80]!r} is not a GPU; use its index or UUID as printed by nvidia-smi")
         if len(set(host.devices)) < len(host.devices):

@@ -555,13 +555,13 @@ class _LayoutPlanner:
     def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
         """Check one split, on the GPUs at the indices `among` if given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
-        usable = among or range(len(self.devices))
-        places = tuple(
-            tuple(usable[place] for place in copy) for copy in placed([self.devices[place] for place in usable], split)
-        )
+        places = placed([self.devices[place] for place in among] or self.devices, split)
+        if among:
+            places = tuple(tuple(among[place] for place in copy) for copy in places)
+        kind_of = self.kinds.__getitem__  # thousands of GPUs for each of dozens of splits
         counts: dict[tuple[Device, ...], int] = {
             tuple(self.devices[kind] for kind in kinds): count
-            for kinds, count in Counter(tuple(self.kinds[place] for place in copy) for copy in places).items()
+            for kinds, count in Counter(tuple(map(kind_of, copy)) for copy in places).items()
         }
         first = next(iter(counts))
         settings = self.make(ranks, first[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from vllm_runbooks.catalog import options, support
@@ -229,11 +230,10 @@ def _gib(size: float | None) -> float | None:
 
 def _gpus(cards: Sequence[HostGpu]) -> tuple[PlannedGpu, ...]:
     groups = []
-    for (name, node, _), same in groupby(cards, key=lambda card: (card.gpu.name, card.node, card.gpu.total)):
-        alike = list(same)
-        total = alike[0].gpu.total
+    for (gpu, node), same in groupby(cards, key=attrgetter("gpu", "node")):
+        total = gpu.total
         source = total.source if total else "unknown"
-        groups.append(PlannedGpu(name, len(alike), node, total.expected if total else None, source))
+        groups.append(PlannedGpu(gpu.name, len(list(same)), node, total.expected if total else None, source))
     return tuple(groups)
 
 

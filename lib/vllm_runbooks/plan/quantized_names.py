@@ -14,8 +14,6 @@ from vllm_runbooks.core.record_forms import AUTHORED
 _NOT_QUANTIZED = ("lm_head", "re:.*(?:vision|visual|audio|linear_attn)", r"re:.*\.(?:gate|router|shared_expert_gate)$")
 """Modules that the tools leave out: the LM head, encoders, linear attention (llm-compressor's examples of Qwen3-Next
 and Qwen3.5), and the gates of experts."""
-_PREFIX = "meta-"
-"""Word that some names of Llama models begin with."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +36,25 @@ class QuantizedName:
 
 def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
     """The model that a name with a quantization's ending is made from, and that quantization; None if unknown."""
+    found = _ending(re.sub(r"\s+", "-", name.strip()))
+    if found is None or _ending(found[0]) is not None:
+        return None  # quantized twice
+    base = next(_bases(found[0], specs), None)
+    return None if base is None else (base, found[1])
+
+
+def _ending(name: str) -> tuple[str, QuantizedName] | None:
+    """The name without a quantization's ending, and that quantization."""
     for row in load_table("quantized_names", QuantizedName).values():
         match = re.search(rf"(?:{row.ending})$", name, re.ASCII | re.IGNORECASE)
         if match is not None and row.organization in ("", name.rpartition("/")[0]):
-            base = next(_bases(name[: match.start()], specs), None)
-            return None if base is None else (base, row)
+            return name[: match.start()], row
     return None
 
 
 def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
     last = name.rpartition("/")[2]
-    for candidate in (name, f"{name}-BF16", last, last.casefold().removeprefix(_PREFIX)):
+    for candidate in (name, f"{name}-BF16", last):
         model = specs.model(candidate)
         if model is not None and model.id is not None:
             yield specs.file(model.id)

@@ -69,6 +69,16 @@ class PlanningRequest:
         """Variables with known values."""
         return {name: value for name, value in self.environment.items() if value is not None}
 
+    @cached_property
+    def counted(self) -> tuple[int, ...]:
+        """Index of each GPU on its host, in the order of the input."""
+        seen: dict[str | None, int] = {}
+        numbers = []
+        for card in self.cards:
+            numbers.append(seen.get(card.node, 0) if card.number is None else card.number)
+            seen[card.node] = numbers[-1] + 1
+        return tuple(numbers)
+
 
 def release_of(version: str | None) -> CommandRelease:
     """Release to plan for: the given one, else the newest in the catalog.
@@ -152,16 +162,18 @@ LEFT_OUT = "left out, as they are in use or their use is unknown"
 
 
 def _ways(request: PlanningRequest, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
+    # Most GPUs of a large request are one object.
+    devices = {key: Device.of(card) for key, card in {id(card): card for card in request.cards}.items()}
     ranked = _layouts.ways(
         request.model,
         maker(request),
-        [Device.of(request.cards[place]) for place in places],
+        [devices[id(request.cards[place])] for place in places],
         like=settings(request).ranks,
         environment=request.variables,
         calibrate=request.calibrate,
         network=request.network,
     )
-    left = [place for place in range(len(request.cards)) if place not in places]
+    left = sorted({*range(len(request.cards))} - {*places})
     if not left:
         return ranked
     numbers = numbers_of(request)
@@ -240,25 +252,17 @@ def stages_of(request: PlanningRequest) -> tuple[int, ...] | None:
 def taking(request: PlanningRequest, way: _layouts.LayoutChoice) -> PlanningRequest:
     """The request with the GPUs of a layout, replica by replica, and its variables."""
     places = [place for copy in way.places for place in copy]
-    numbers = numbers_of(request)
     return replace(
         request,
-        cards=tuple(request.cards[place] for place in places),
-        numbers=tuple(numbers[place] for place in places),
+        cards=tuple(map(request.cards.__getitem__, places)),
+        numbers=tuple(map(numbers_of(request).__getitem__, places)),
         environment={**request.environment, **way.environment},
     )
 
 
 def numbers_of(request: PlanningRequest) -> tuple[int, ...]:
     """Index of each GPU on its host."""
-    if request.numbers:
-        return request.numbers
-    seen: dict[str | None, int] = {}
-    numbers = []
-    for card in request.cards:
-        numbers.append(seen.get(card.node, 0) if card.number is None else card.number)
-        seen[card.node] = numbers[-1] + 1
-    return tuple(numbers)
+    return request.numbers or request.counted
 
 
 def fewest_cards(first: HostGpu, count: int) -> tuple[HostGpu, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from vllm_runbooks.core.errors import InputError
@@ -18,8 +20,9 @@ from vllm_runbooks.reading import deployment
 def hosts(request: PlanningRequest, count: int) -> tuple[fleet.Host, ...]:
     """The hosts of the first GPUs, each GPU by its number there."""
     by_node: dict[str | None, list[str]] = {}
-    for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
-        by_node.setdefault(card.node, []).append(str(number))
+    numbers = map(str, numbers_of(request))
+    for node, same in groupby(request.cards[:count], attrgetter("node")):
+        by_node.setdefault(node, []).extend(map(itemgetter(1), zip(same, numbers, strict=False)))
     places = {node: request.places.get(node or "", NodePlace()) for node in by_node}
     return tuple(
         fleet.Host(tuple(devices), node, places[node].address, places[node].environment)
@@ -40,6 +43,8 @@ def parts(
     Raises:
         InputError: The release has no option for it.
     """
+    if most is not None and len(set(map(attrgetter("node"), request.cards))) == 1:
+        replicas = min(replicas, most)  # on one host, the others change nothing
     return fleet.instances(
         request.model.name,
         request.data,

@@ -627,6 +627,18 @@ def _sliding(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     )
 
 
+def _laguna(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    """Sliding layers may have other heads; each head has a gate (0.33.0 models/laguna.py:334)."""
+    heads = read.config.get("num_attention_heads_per_layer") or [read.number("num_attention_heads")] * layers
+    if read.get("gating") not in (True, "per-head"):
+        read.fail("gating")
+    if not _is_list(heads) or len(heads) != layers or not all(map(_is_size, heads)):
+        read.fail("num_attention_heads_per_layer")
+    for layer, count in zip(_sliding(read, layers), heads, strict=True):
+        if isinstance(layer.mixer, Attention):
+            yield replace(layer, mixer=replace(layer.mixer, heads=count, gates_heads=True))
+
+
 def _linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
@@ -1076,6 +1088,7 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "falcon": _falcon,
     "listed": _listed,
     "sliding": _sliding,
+    "laguna": _laguna,
     "linear": _linear,
     "gemma4": _gemma4,
     "latent": _mla,
@@ -1346,6 +1359,10 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     architecture = listed[0] if isinstance(listed, (list, tuple)) and listed and isinstance(listed[0], str) else None
     model_type = config.get("model_type") if isinstance(config.get("model_type"), str) else None
     known_families = families()
+    if model_type not in known_families and (whole := (model_type or "").removesuffix("_text")) in known_families:
+        # The text part alone, as a model of its own.
+        model_type = whole
+        known_families = {**known_families, whole: replace(known_families[whole], encoder=None)}
     outer_family = known_families.get(model_type or "")
     inner_type = str(inner.get("model_type") or "")
     text_type = inner_type if inner_type in known_families else model_type

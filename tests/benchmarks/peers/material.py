@@ -24,6 +24,7 @@ Case = Mapping[str, Any]
 Said = Mapping[str, Any]
 """The answer of a peer to a case; missing fields are unanswered."""
 
+_WIDTHS = {"U8": 1, "F8_E4M3": 1, "F32": 4}
 _MXFP4_BLOCK = 32
 """Values that share one scale."""
 
@@ -59,8 +60,16 @@ def empty_model(name: str) -> Any:
         return kind.from_config(read, dtype=torch.bfloat16)
 
 
-def _stored(name: str, shape: list[int], *, is_mxfp4: bool) -> Iterator[tuple[str, str, list[int]]]:
-    if is_mxfp4 and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+_FP8_BLOCK = 128
+"""Rows and columns that share one scale."""
+_NOT_FP8 = ("embed", "lm_head", "norm", ".gate.weight", "bias", "weights_proj")
+
+
+def _stored(name: str, shape: list[int], *, is_mxfp4: bool, is_fp8: bool) -> Iterator[tuple[str, str, list[int]]]:
+    if is_fp8 and len(shape) > 1 and not any(part in name for part in _NOT_FP8):
+        yield name, "F8_E4M3", shape
+        yield f"{name}_scale_inv", "F32", [*shape[:-2], *(-(-size // _FP8_BLOCK) for size in shape[-2:])]
+    elif is_mxfp4 and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
         experts, columns, rows = shape
         blocks = columns // _MXFP4_BLOCK
         yield f"{name}_blocks", "U8", [experts, rows, blocks, _MXFP4_BLOCK // 2]
@@ -72,12 +81,13 @@ def _stored(name: str, shape: list[int], *, is_mxfp4: bool) -> Iterator[tuple[st
 @cache
 def header(name: str) -> dict[str, Any]:
     """The header of a safetensors file with the whole checkpoint, tied weights once."""
-    is_mxfp4 = config(name).get("quantization_config", {}).get("quant_method") == "mxfp4"
+    method = config(name).get("quantization_config", {}).get("quant_method")
+    how = {"is_mxfp4": method == "mxfp4", "is_fp8": method == "fp8"}
     found: dict[str, Any] = {}
     end = 0
     for key, value in empty_model(name).named_parameters():
-        for stored, dtype, shape in _stored(key, list(value.shape), is_mxfp4=is_mxfp4):
-            start, end = end, end + _count(shape) * (1 if dtype == "U8" else 2)
+        for stored, dtype, shape in _stored(key, list(value.shape), **how):
+            start, end = end, end + _count(shape) * _WIDTHS.get(dtype, 2)
             found[stored] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
     return found
 

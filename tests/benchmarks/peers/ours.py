@@ -53,16 +53,23 @@ def _budget(case: Mapping[str, Any]) -> Budget:
     told = {name: case[name] for name in ("max_model_len", "gpu_memory_utilization", "quantization") if case[name]}
     settings = settle(
         found.shape,
-        {**told, "tensor_parallel_size": case["tensor_parallel_size"], **_GIVEN.get(case["id"], {})},
+        {
+            **told,
+            "tensor_parallel_size": case["tensor_parallel_size"],
+            **case.get("options", {}),
+            **_GIVEN.get(case["id"], {}),
+        },
         _RELEASES.get(case["release"], case["release"]),
         environment=_ENVIRONMENT.get(case["id"]),
         gpu_name=gpu.aliases[0],
         memory_gib=gpu.memory_gib,
         capability=gpu.version,
         config=config,
+        context=case.get("context", "serve"),
     )
     total = Band(*(int(case["gpu_total_gib"] * GIB),) * 3)
-    one = Device(gpu.name, total, "", None, gpu.version, _FABRIC.get(case["id"], gpu.interconnect))
+    fabric = case.get("fabric") or _FABRIC.get(case["id"], gpu.interconnect)
+    one = Device(gpu.name, total, "", None, gpu.version, fabric)
     return budget(found, settings, [one] * case["tensor_parallel_size"])
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from material import DOES_NOT_FIT, FITS, GIB, Case, Said, config, folder, report
 
-_SYSTEMS = {"H100-80GB": "h100_sxm", "A100-80GB": "a100_sxm", "A100-40GB": "a100_sxm"}
+_SYSTEMS = {
+    "H100-80GB": "h100_sxm", "A100-80GB": "a100_sxm", "A100-40GB": "a100_sxm", "H200": "h200_sxm", "B200": "b200_sxm",
+    "L4": "l4", "RTX PRO 6000": "rtx_pro_6000_server",
+}  # fmt: skip
 """Its own description of the GPU."""
 _OTHER = "a100_sxm"
 """Replaces GPUs that it does not describe, with their own memory."""

@@ -30,7 +30,7 @@ def _judge(case: Case) -> Said:
     # Bytes of mxfp4 contain two values each, without scales.
     packed = counts.get("U8", 0) * 32 // 17
     said = guard.preflight_inference(
-        model_params=counts["BF16"] + packed,
+        model_params=counts["BF16"] + counts.get("F8_E4M3", 0) + packed,
         model_bits=_BITS[method],
         num_kv_heads=text["num_key_value_heads"],
         head_dim=text.get("head_dim") or text["hidden_size"] // heads,

@@ -8,7 +8,7 @@ import click
 
 from vllm_runbooks.catalog import complete
 
-_SPEC = "Your GPUs: 8xRTX3090, a snapshot file or case, or local."
+_SPEC = "Your GPUs: 8xRTX3090, a snapshot file or case, or local; without GPUs cpu or cpu-64GB."
 GPUS = click.option("--gpus", metavar="SPEC", type=complete.CARDS, help=_SPEC)
 
 

@@ -157,7 +157,7 @@ def lint(
         gpus,
         str(baseline) if baseline is not None else None,
     )
-    loaders: dict[str, Callable[[str], object]] = {"vllm": release_data.load, "gpus": host_loading.cards}
+    loaders: dict[str, Callable[[str], object]] = {"vllm": release_data.load, "gpus": host_loading.check}
     checks = {key: load for key, load in loaders.items() if getattr(command_line, key) is None}
     settings = {
         name: command_line.over(selection.find_settings(folder_of(name) or Path(), rules, checks)) for name in named
@@ -267,10 +267,12 @@ def _fix_command(files: tuple[str, ...], checked: Mapping[str, Linted]) -> str:
 
 def _plan_command(checked: Mapping[str, Linted], settings: Mapping[str, LintSettings]) -> str:
     """The command that checks the memory of the launches on their GPUs; empty if no GPUs were given."""
+    from vllm_runbooks.host import loading as host_loading
+
     launches = {
         (launch.model, settings[name].gpus) for name, linted in checked.items() for launch in linted.deployments
     }
-    specs = {spec for _, spec in launches if spec}
+    specs = {spec for _, spec in launches if spec and host_loading.cpu_memory(spec) is None}
     if not specs:
         return ""
     model = next(iter(launches))[0] if len(launches) == 1 else None

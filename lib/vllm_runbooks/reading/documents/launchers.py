@@ -200,6 +200,8 @@ def _take(options: ContainerOptions, name: str, argument: Word | None, word: Wor
         options.network = value or "?"
     elif name == "--ipc":
         options.ipc = value or "?"
+    elif name in {"-m", "--memory"}:
+        options.memory = value or ""
     elif name in _MOUNT_OPTIONS:
         options.mounts.append(value or "")
     elif name == "--secret" and value is not None:

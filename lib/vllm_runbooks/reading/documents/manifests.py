@@ -404,6 +404,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_reserved(node, values),
+            memory=_memory(values),
             container=self._options(name, values, node, is_service=is_service),
             language="compose" if isinstance(text, Scalar) else "yaml",
             within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
@@ -477,6 +478,7 @@ class _Manifest:
             environment=environment,
             image=image,
             gpus=_limits(values.get("resources")),
+            memory=_memory(values),
             group=Gpus(None, self.groups[id(node)]) if id(node) in self.groups else None,
             pod=self.containers.get(id(node)),
             language="yaml",
@@ -948,6 +950,13 @@ def _of_form(node: Node | None) -> Gpus | None:
         return _limits(node)
     count = re.fullmatch(r"(?:[\w.-]{1,100}:)?(\d{1,4})", node.value) if isinstance(node, Scalar) else None
     return Gpus(None, int(count[1]), node.start, node.end) if count and node is not None else None
+
+
+def _memory(values: Mapping[str, Node]) -> str:
+    """Memory limit of a Compose service or of a container of a pod, as written."""
+    own = yaml_places.at(values.get("deploy"), "resources", "limits", "memory")
+    limits = (values.get("mem_limit"), own, yaml_places.at(values.get("resources"), "limits", "memory"))
+    return next((limit.value for limit in limits if isinstance(limit, Scalar)), "")
 
 
 def _limits(resources: Node | None) -> Gpus | None:

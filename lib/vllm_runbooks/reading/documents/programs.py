@@ -507,6 +507,7 @@ class _Command:
             gpus=options.gpus,
             job=None,
             container=options,
+            memory=options.memory,
             depth=self.around.depth,
         )
         before = self.words[: begin + options.size]

@@ -113,6 +113,7 @@ class ContainerOptions:
     """The health check of a compose service."""
     rest: tuple[Word, ...] = ()
     size: int = 0
+    memory: str = ""
     is_run: bool = False
     """Whether the remaining words are arguments of the image's entry point, rather than a
     replacement."""
@@ -151,6 +152,8 @@ class LaunchContext:
     container: ContainerOptions | None = None
     pod: PodContainer | None = None
     """Container of the pod that runs the launch."""
+    memory: str = ""
+    """Memory limit of the container, as written; empty if it has none, or if it is unknown."""
     language: str = "shell"
     """Syntax of the words: "shell", "compose" (a text that Compose splits), "yaml", "json" or
     "python" (lists), "systemd", "glued", "argv"."""
