@@ -31,6 +31,8 @@ PROMPTS = (
     "(EngineCore pid=9) gone",
     "key\\rvalue",
 )
+REQUESTS = ("cmpl-{0:032x}-0", "chatcmpl-{0:032x}", "cmpl-{0}", "token=gorilla{0}xy")
+"""Ids as vLLM makes them, and as a client may choose them."""
 CARRIERS = ("", "", "", "2026-11-20T10:00:00.123456Z ", "vllm-1  | ", "2026-11-20 10:00:00 ")
 NOT_ROUTINE = ("ERROR", "pid=9", "hf-", "503")
 """Parts of the lines of `routine_line` that are read one by one."""
@@ -73,8 +75,9 @@ def routine_line(
         return f'{prefix}INFO:     10.0.0.1:{number} - "GET /health HTTP/1.1" {chance.choice((200, 200, 503))} OK'
     if kind < 0.7:
         return f"{prefix}{logger}Added request {chance.choice(('chatcmpl', 'cmpl', 'hf'))}-{number:032x}-0."
-    prompt = chance.choice(PROMPTS)
-    return f"{prefix}{logger}Received request cmpl-{number}: prompt: {prompt!r}, params: SamplingParams(n=1)"
+    request, prompt = chance.choice(REQUESTS).format(number), chance.choice(PROMPTS)
+    told = f"Generated response {request} (streaming complete): output: " if kind < 0.75 else f"Received request {request}: prompt: "
+    return f"{prefix}{logger}{told}{prompt!r}, params: SamplingParams(n=1)"
 
 
 def busy(log: str, seed: int, *, length: int = 200) -> str:
