@@ -214,7 +214,7 @@ class _Run:
             self._end()
             self.writers = frozenset()
         elif self._is_whole and not self.writers and self._last:
-            groups = {group: writer for group, writer in self._counts}
+            groups: dict[int, _Writer] = dict(list(self._counts))
             if len(groups) == len(self._counts) and len({process for process, _ in groups.values()}) == 1:
                 self.writers = frozenset(groups.values())
                 self._last = {group: lines for (group, _), lines in self._last.items()}
@@ -307,7 +307,10 @@ class _Run:
 def _joined(parts: Iterable[str]) -> Iterator[str]:
     """Join the parts between skipped lines: many small ones would be read more slowly."""
     for is_skipped, some in groupby(parts, lambda part: isinstance(part, Skipped)):
-        yield from some if is_skipped else ("".join(some),)
+        if is_skipped:
+            yield from some
+        else:
+            yield "".join(some)
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[str]:
