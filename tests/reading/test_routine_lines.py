@@ -31,6 +31,15 @@ PROMPTS = (
     "(EngineCore pid=9) gone",
     "key\\rvalue",
 )
+REQUESTS = ("cmpl-{0:032x}-0", "chatcmpl-{0:032x}", "cmpl-{0}", "token=gorilla{0}xy")
+"""Ids as vLLM makes them, and as a client may choose them."""
+PRINTED = (
+    "Received request {0}: prompt: {1!r}",
+    "Received request {0}: prompt: {1!r}",
+    "Generated response {0} (streaming complete): output: {1!r}",
+    "Request {0} details: prompt: {1!r}",
+    "Request {0} JSON body: {{'prompt': {1!r}}}",
+)
 CARRIERS = ("", "", "", "2026-11-20T10:00:00.123456Z ", "vllm-1  | ", "2026-11-20 10:00:00 ")
 NOT_ROUTINE = ("ERROR", "pid=9", "hf-", "503")
 """Parts of the lines of `routine_line` that are read one by one."""
@@ -52,11 +61,15 @@ OTHER = (
 
 
 def routine_line(
-    chance: random.Random, *, carriers: Sequence[str] = CARRIERS, processes: Sequence[str] = PROCESSES
+    chance: random.Random,
+    *,
+    carriers: Sequence[str] = CARRIERS,
+    processes: Sequence[str] = PROCESSES,
+    sources: Sequence[int] = (259, 127),
 ) -> str:
     """One line as a busy server prints it, with a carrier's prefix now and then."""
     number = chance.randrange(60)
-    logger = f"INFO 11-20 10:{number:02d}:00 [loggers.py:{chance.choice((259, 127))}] "
+    logger = f"INFO 11-20 10:{number:02d}:00 [loggers.py:{chance.choice(sources)}] "
     prefix = chance.choice(carriers) + chance.choice(processes)
     kind = chance.random()
     if kind < 0.3:
@@ -73,8 +86,9 @@ def routine_line(
         return f'{prefix}INFO:     10.0.0.1:{number} - "GET /health HTTP/1.1" {chance.choice((200, 200, 503))} OK'
     if kind < 0.7:
         return f"{prefix}{logger}Added request {chance.choice(('chatcmpl', 'cmpl', 'hf'))}-{number:032x}-0."
-    prompt = chance.choice(PROMPTS)
-    return f"{prefix}{logger}Received request cmpl-{number}: prompt: {prompt!r}, params: SamplingParams(n=1)"
+    request = chance.choice(REQUESTS).format(number)
+    printed = chance.choice(PRINTED).format(request, chance.choice(PROMPTS))
+    return f"{prefix}{logger}{printed}, params: SamplingParams(n=1)"
 
 
 def busy(log: str, seed: int, *, length: int = 200) -> str:
@@ -83,7 +97,8 @@ def busy(log: str, seed: int, *, length: int = 200) -> str:
     lines = log.splitlines()
     for _ in range(chance.randrange(1, 6)):
         at = chance.randrange(len(lines) + 1)
-        some = [routine_line(chance) for _ in range(chance.choice((1, 3, 40)))]
+        processes, sources = chance.choice(((PROCESSES, (259, 127)), ((SERVER,), (259,)), (("",), (259,))))
+        some = [routine_line(chance, processes=processes, sources=sources) for _ in range(chance.choice((1, 3, 40)))]
         run = [chance.choice(OTHER) if chance.random() < 0.02 else chance.choice(some) for _ in range(length)]
         lines[at:at] = run
     end = chance.choice(("\n", "\n", "\r\n"))
@@ -133,20 +148,31 @@ def test_a_damaged_log_with_routine_lines_is_read_as_line_by_line(
         assert in_bulk == read(text, piece), seed
 
 
-def test_a_generated_log_of_a_server_is_read_as_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In blocks of the usual size, with a failure at its end."""
-    text = generated(9000)
-    in_bulk = read(text, 1 << 18)
+@pytest.mark.parametrize("block", [1 << 20, 9000])
+def test_a_generated_log_of_a_server_is_read_as_line_by_line(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a failure at its end; in small blocks most are read by the expression of a single process."""
+    narrow, count = routine.RoutineLines._expression_of, 0
+
+    def counting(lines: routine.RoutineLines, writers: frozenset[routine._Writer]) -> re.Pattern[str]:
+        nonlocal count
+        count += 1
+        return narrow(lines, writers)
+
+    monkeypatch.setattr(routine, "_BLOCK", block)
+    monkeypatch.setattr(routine.RoutineLines, "_expression_of", counting)
+    text = generated(9000 if block > 9000 else 4000)
+    in_bulk = read(text, block // 4)
+    assert block > 9000 or count > 20
     monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
-    assert in_bulk == read(text, 1 << 18)
+    assert in_bulk == read(text, block // 4)
 
 
 def generated(count: int) -> str:
     """A launch, up to this number of routine lines of one server, and a failure that shows a request's password."""
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret
-    lines = [routine_line(chance, carriers=("",), processes=(SERVER,)) for _ in range(count)]
+    lines = [routine_line(chance, carriers=("",), processes=(SERVER,), sources=(259,)) for _ in range(count)]
     lines = [line for line in lines if not any(word in line for word in NOT_ROUTINE)]
-    lines[len(lines) // 2] = f"{SERVER}INFO 11-20 10:00:00 [loggers.py:127] Received request a-1: password: gorilla77xy"
+    lines[len(lines) // 2] = f"{SERVER}INFO 11-20 10:00:00 [loggers.py:259] Received request a-1: password: gorilla77xy"
     failure = f"{SERVER}ERROR 11-20 11:00:00 [core.py:1108] torch.OutOfMemoryError: CUDA out of memory. gorilla77xy"
     start = (folders.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
     return "\n".join([start.rstrip("\n"), *lines, failure, ""])
@@ -186,6 +212,27 @@ def test_the_comparison_notices_a_wrong_digest(
     right = read(text, 1 << 18)
     monkeypatch.setattr(part, name, broken)
     assert read(text, 1 << 18) != right
+
+
+def test_the_comparison_notices_a_mistake_in_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A miscounted line of busy or idle statistics, of either access log, or of any message about a request."""
+    text, digest, kinds = generated(2500), routine._Run._pass, set[int]()
+
+    def noting(run: routine._Run, stretch: routine._Stretch, names: Sequence[object]) -> None:
+        kinds.update(stretch.groups)
+        digest(run, stretch, names)
+
+    monkeypatch.setattr(routine._Run, "_pass", noting)
+    right = read(text, 1 << 18)
+    assert len(kinds) == 8
+    for kind in kinds:
+
+        def broken(run: routine._Run, stretch: routine._Stretch, names: Sequence[object], kind: int = kind) -> None:
+            digest(run, stretch, names)
+            run.number += kind in stretch.groups
+
+        monkeypatch.setattr(routine._Run, "_pass", broken)
+        assert read(text, 1 << 18) != right, kind
 
 
 @pytest.mark.parametrize("line", ["", "a", "still waiting", "Traceback (most recent call last):", "KeyError: 'x'"])

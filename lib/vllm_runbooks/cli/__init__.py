@@ -7,6 +7,7 @@ standard error, nothing on standard output).
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import re
@@ -166,6 +167,7 @@ def _refuse(message: str) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status; never with a traceback for bad input."""
+    gc.set_threshold(200_000, 20, 20)  # a command makes few cycles, and many records that live until its end
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

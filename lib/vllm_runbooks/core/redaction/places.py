@@ -296,13 +296,13 @@ _TRIGGERS = (
 _TRIGGER_WORDS = WordSet(_TRIGGERS)
 _FORM_WORDS = WordSet((*issuers.TRIGGERS, *secret_kinds.TRIGGERS))
 _KEYWORD = re.compile(
-    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth(?!orization)|masterauth|webhook",
+    r"(?<=[\w-])key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth(?!orization)|masterauth|webhook",
     re.ASCII,
 )
 _BEFORE = 32
 """Characters before such a word within which its name begins."""
-_NAME_RUN = re.compile(r"[a-z0-9_-]{1,32}\Z", re.ASCII)
-"""Part of a lower-cased name before its keyword."""
+_OF_NAME = string.ascii_lowercase + string.digits + "_-"
+"""Characters of a lower-cased name before its keyword."""
 _NAME_END = re.compile(f"(?P<name>[a-z0-9_-]{{0,60}}?{_NAME_PART}){_AFTER_NAME}", re.ASCII)
 """From such a word to the end of its name, in lower-cased text."""
 _TOKEN = re.compile(r"token(?!(?:s|_ids)(?![a-z0-9_-]))", re.ASCII)
@@ -311,7 +311,7 @@ _BEFORE_WORD = re.compile(
     r"[ \t]{1,8}(?!(?:bearer|basic|digest|token|api)\b)[a-z]{1,40}(?=[.,;:!?]?(?:[ \t\r\n]|\Z))", re.ASCII
 )
 """What follows a name in prose, as in `token counts.`: a word without a digit, which is a value only of an option."""
-_DASH = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))-", re.ASCII)
+_DASH = re.compile(r"-(?:(?<![\w-]-)|(?<=\\[nrt]-))", re.ASCII)
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
 _CODE = LazyPattern(
@@ -548,9 +548,9 @@ def _worth(text: str, values: Iterable[str]) -> set[int]:
     present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
     starts = set[int]()
     for word in present:
-        starts.update(_lines_with(word, lowered))
+        _add_lines_with(word, lowered, starts)
     for word in names:
-        starts.update(_lines_with(word, lowered, _name_of_value))
+        _add_lines_with(word, lowered, starts, _name_of_value)
     start = before = 0
     for _, end in _encoded(text, values):
         start, before = text.rfind("\n", before, end - 1) + 1 or start, end - 1
@@ -585,8 +585,10 @@ def _name_of_value(text: str, position: int) -> re.Match[str] | None:
     return name
 
 
-def _lines_with(word: str, text: str, is_worth: Callable[[str, int], object] | None = None) -> Iterator[int]:
-    """Starts of the lines with a word that is worth a closer look."""
+def _add_lines_with(
+    word: str, text: str, starts: set[int], is_worth: Callable[[str, int], object] | None = None
+) -> None:
+    """Add the starts of the lines with a word that is worth a closer look."""
 
     def next_place(start: int) -> int:
         if word != "token":
@@ -594,13 +596,17 @@ def _lines_with(word: str, text: str, is_worth: Callable[[str, int], object] | N
         token = _TOKEN.search(text, start)
         return token.start() if token else -1
 
+    start = end = 0
     position = next_place(0)
     while position >= 0:
-        after = position + 1
-        if is_worth is None or is_worth(text, position):
-            yield text.rfind("\n", 0, position) + 1
-            after = text.find("\n", position)
-        position = next_place(after) if after > 0 else -1
+        if position >= end:
+            start = text.rfind("\n", end, position) + 1 or end
+            end = text.find("\n", position) + 1 or len(text)
+        if start in starts or is_worth is None or is_worth(text, position):
+            starts.add(start)
+            position = next_place(end)
+        else:
+            position = next_place(position + 1)
 
 
 def is_row(line: str) -> bool:
@@ -868,8 +874,7 @@ def _named(text: str) -> Iterator[Secret]:
             continue
         if _BEFORE_WORD.match(lowered, ends.end("name")) and not _DASH.search(text, max(first - 60, 0), last):
             continue
-        name = _NAME_RUN.search(lowered, first, last)
-        for start in range(name.start() if name else max(first, last), last + 1):
+        for start in range(first + len(lowered[first:last].rstrip(_OF_NAME)), last + 1):
             if named := _NAMED.match(text, start):
                 values = list(_values(named))
                 yield from values

@@ -388,7 +388,7 @@ class _Command:
             setting.name: setting for word in words if (setting := placed_words.setting_of(word, "option")) is not None
         }
         self.reading.settings += settings.values()
-        return replace(self.around, environment={**self.around.environment, **settings})
+        return replace(self.around, environment={**self.around.environment, **settings}) if settings else self.around
 
     def _add(self, index: int, entry: str, size: int) -> None:
         words, begin = self.words, index + size
@@ -674,7 +674,8 @@ def _add_start(
     if arguments is None:
         return
     arguments, is_pasted = placed_words.without_escaped_blanks(arguments)
-    around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
+    if is_pasted:
+        around = replace(around, is_reconstructed=True)
     program = engine_programs.by_id().get(entry)
     if program is not None:
         is_strict = program.rejects_unknown and around.image is not None and images.release_of(around.image.value)
@@ -687,7 +688,7 @@ def _add_start(
             first = arguments[0].start
             arguments.insert(0, Word(None, first, first, "", "given by the builder"))
     start = _start(entry, tuple(arguments), places, around, prefix=prefix)
-    reading.starts.append(replace(start, is_elided=is_elided or bool(around.builder)))
+    reading.starts.append(replace(start, is_elided=True) if is_elided or around.builder else start)
 
 
 def _start(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os.path import commonprefix
 from typing import NamedTuple
 
@@ -259,7 +260,17 @@ class Field:
     @property
     def is_absent(self) -> bool:
         """Whether it vanishes if nothing is set from outside."""
-        return not self.is_quoted and all(piece.text == "" for piece in self.pieces)
+        return not self.is_quoted and all([piece.text == "" for piece in self.pieces])
+
+
+@lru_cache(maxsize=64)
+def _separators(ifs: str) -> re.Pattern[str] | None:
+    """Groups of blanks, and other separators; None if nothing is split."""
+    blanks = "".join(sign for sign in ifs if sign in " \t\n")
+    others = "".join(sign for sign in ifs if sign not in " \t\n")
+    tokens = [f"(?P<blank>[{re.escape(blanks)}]+)"] if blanks else []
+    tokens += [f"(?P<other>[{re.escape(others)}])"] if others else []
+    return re.compile("|".join(tokens)) if tokens else None
 
 
 class Splitter:
@@ -271,11 +282,7 @@ class Splitter:
         self.fields: list[Field] = []
         self._current: Field | None = None
         self._after_blank = False
-        blanks = "".join(sign for sign in ifs or "" if sign in " \t\n")
-        others = "".join(sign for sign in ifs or "" if sign not in " \t\n")
-        tokens = [f"(?P<blank>[{re.escape(blanks)}]+)"] if blanks else []
-        tokens += [f"(?P<other>[{re.escape(others)}])"] if others else []
-        self._tokens = re.compile("|".join(tokens)) if tokens else None
+        self._tokens = _separators(ifs or "")
 
     def _open(self) -> Field:
         if self._current is None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice, pairwise
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
 from operator import attrgetter, methodcaller
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.catalog.records import LineFormat
 from vllm_runbooks.core.records import Throughput
@@ -28,18 +28,18 @@ _TOGETHER = 128
 _REPEATED, _FIRST_REPEATED = 5000, 4200
 """Shortest run of equal lines that is skipped, and how many of its lines are read (more than any message has)."""
 _OPEN, _SERVES = ".*", "(?P<generation_tokens_per_s>"
-_COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?"
-_PREFIX = (
-    r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? |[\w.-]{1,60}[_-]\d{1,4} {1,40}\| )?"
-    rf"{_COLOUR}(\([A-Za-z_][\w:.-]{{0,60}} pid=\d{{1,10}}\))?{_COLOUR} ?"
-    r"INFO(?: (\d\d-\d\d \d\d:\d\d:\d\d) (\[[\w./-]{1,120}:\d{1,6}\]) |: {5})"
+_COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?+"
+_CARRIER = (
+    r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? |[\w.-]{1,60}[_-]\d{1,4} {1,40}\| )?+"
 )
-"""A container runtime's prefix, the process (group 1) and a logger's header with time and source line (2, 3)."""
+"""Prefix of a container runtime."""
+_PROCESS, _SOURCE = r"(\([A-Za-z_][\w:.-]{0,60} pid=\d{1,10}\))?", r"\[[\w./-]{1,120}:\d{1,6}\]"
 
 _group = attrgetter("lastindex")
-"""Kind of a matched line."""
+"""Kind of a matched line; None if it is not routine."""
 _writer = methodcaller("group", 1, 3)
 """Process and source line of a matched line."""
+_Writer = tuple[str | None, str | None]
 
 Statistic = tuple[int, re.Match[str], tuple[int, ...]]
 """Number and match of a periodic line, and the groups of the fields of `Throughput` after its line."""
@@ -59,6 +59,19 @@ class Skipped(str):
         return skipped
 
 
+class _Stretch(NamedTuple):
+    """Consecutive routine lines."""
+
+    matches: list[re.Match[str]]
+    groups: list[int]
+    """Last group of each, which is its kind."""
+    texts: list[str]
+    """User text of each, empty without; an empty list if no line has any."""
+
+    def part(self, begin: int, end: int) -> _Stretch:
+        return _Stretch(self.matches[begin:end], self.groups[begin:end], self.texts[begin:end])
+
+
 class RoutineLines:
     """The routine lines of a catalog, as one expression."""
 
@@ -69,49 +82,62 @@ class RoutineLines:
         self._headers = headers
         self._meanings = meanings
         self._open = set[int]()
-        """Groups of the lines that contain user text."""
+        """Groups of user text."""
         self._figures: dict[int, tuple[int, ...]] = {}
-        """Groups of the figures of periodic lines, by the group of the line."""
-        bodies, group = [], 4
+        """Groups of the figures of periodic lines, by the last of them."""
+        bodies, group = [], 3
         for source in (source for line_format in formats for source in line_format.routine):
             named = re.compile(source).groupindex
             names = [name for name in Throughput.__dataclass_fields__ if name in named]
             # An idle server's lines prove no served request: they are another kind.
             variants = (source.replace(_SERVES, rf"{_SERVES}(?!0\.0\b)"), source) if names else (source,)
             for variant in variants:
-                rest = ""
+                first, group = group, group + len(named) + 1
                 if names:
-                    self._figures[group] = tuple(group + named[name] for name in names)
+                    self._figures[group] = tuple(first + named[name] for name in names)
                 elif variant.endswith(_OPEN):
                     self._open.add(group)
-                    rest = r"[^\r\n]{0,60000}"
-                bodies.append(f"({re.sub(r'[?]P<[a-z_]+>', '', variant.removesuffix(_OPEN))}{rest})")
-                group += 1 + len(named)
-        self._repeated = group
+                body = re.sub(r"[?]P<[a-z_]+>", "", variant.removesuffix(_OPEN))
+                bodies.append(f"{body}(.{{0,60000}})" if group in self._open else f"{body}()")
+        self._repeated = group + 1
         # Match short runs too: otherwise every line of a run that is too short would be compared with all others.
-        repeated = rf"^([^\r\n]{{0,99}}\r?\n)\{group}{{7,}}+"
-        self._finditer = re.compile(
-            f"{_PREFIX}(?:{'|'.join(bodies)})\r?\n|{repeated}", re.ASCII | re.MULTILINE
-        ).finditer
+        self._bodies = rf"(?:{'|'.join(bodies)})\r?\n|(.{{0,99}}\n)\{self._repeated}{{7,}}+|.*\n"
+        self._of_any = self._expression(_PROCESS, _SOURCE)
+        self._of_some = (frozenset[_Writer](), self._of_any)
+
+    def _expression(self, process: str, source: str) -> re.Pattern[str]:
+        """An expression that matches every line; group 1 is the process, 2 the time and 3 the source line."""
+        header = rf"{_COLOUR}{process}{_COLOUR} ?INFO(?: (\d\d-\d\d \d\d:\d\d:\d\d) ({source}) |: {{5}})"
+        return re.compile(f"{_CARRIER}{header}{self._bodies}", re.ASCII)
+
+    def _expression_of(self, writers: Collection[_Writer]) -> re.Pattern[str]:
+        """The same with only the lines of these writers of one process as routine, which is faster."""
+        if self._of_some[0] != writers:
+            process = next(iter(writers))[0] or ""
+            source = "|".join(re.escape(source) for _, source in writers if source) or "(?!)"
+            self._of_some = frozenset(writers), self._expression(f"({re.escape(process)})", source)
+        return self._of_some[1]
 
     def skim(self, pieces: Iterable[str]) -> Iterator[str]:
         """Yield a log's text, with `Skipped` in place of the lines that need not be read."""
         run, at_line_start = _Run(self._open, self._figures), True
         for text in _blocks(pieces):
-            yield from self._skimmed(text, 0 if at_line_start else text.find("\n") + 1 or len(text), run)
+            yield from _joined(self._skimmed(text, 0 if at_line_start else text.find("\n") + 1 or len(text), run))
             at_line_start = text.endswith("\n")
         yield from run.flush()
 
     def _skimmed(self, text: str, start: int, run: _Run) -> Iterator[str]:
+        yield from run.begin_block()
+        expression = self._expression_of(run.writers) if run.writers else self._of_any
         position = 0
-        for stretch in self._stretches(text, start):
-            begin, end = stretch[0].start(), stretch[-1].end()
-            if stretch[0].lastindex != self._repeated:
+        for stretch in self._stretches(expression.finditer(text, start, text.rfind("\n") + 1)):
+            begin, end = stretch.matches[0].start(), stretch.matches[-1].end()
+            if stretch.groups[0] != self._repeated:
                 if begin != position:
                     yield from run.interrupted(text[position:begin])
                 yield from run.take(stretch)
                 position = end
-            elif line := self._equal(stretch[0]):
+            elif line := self._equal(stretch.matches[0]):
                 yield from run.interrupted(text[position:begin] + line * _FIRST_REPEATED)
                 run.number += (end - begin) // len(line) - _FIRST_REPEATED - _KEPT
                 yield run.skipped(run.number)
@@ -119,41 +145,47 @@ class RoutineLines:
                 position = end
         if position < len(text):
             yield from run.interrupted(text[position:])
-        else:
+        elif run.texts or run.statistics:
             yield run.skipped(run.number)
 
-    def _stretches(self, text: str, start: int) -> Iterator[list[re.Match[str]]]:
+    def _stretches(self, found: Iterator[re.Match[str]]) -> Iterator[_Stretch]:
         """Routine lines without others between them; a run of equal lines alone."""
-        found = self._finditer(text, start)
         while matches := list(islice(found, _TOGETHER)):
-            yield from self._split(matches)
+            groups, texts = list(map(_group, matches)), list[str]()
+            if not self._open.isdisjoint(groups):
+                texts = [
+                    match[group] if group in self._open else ""
+                    for match, group in zip(matches, groups, strict=True)
+                ]  # fmt: skip
+                if self._may_be_several("".join(texts)):
+                    alone = [not self._may_be_several(text.removesuffix("\r")) for text in texts]
+                    groups = [group if is_alone else None for group, is_alone in zip(groups, alone, strict=True)]
+            whole = _Stretch(matches, groups, texts)
+            if None in groups or self._repeated in groups:
+                yield from self._parts(whole)
+            else:
+                yield whole
 
-    def _split(self, matches: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-        groups = set(map(_group, matches))
-        if not groups.isdisjoint(self._open):
-            spoken = "".join([match[match.lastindex or 0] for match in matches if match.lastindex in self._open])
-            if any(word in spoken for word in self._headers):
-                matches = [match for match in matches if not self._has_header(match)]
-        begins, ends = [match.start() for match in matches[1:]], [match.end() for match in matches]
-        breaks = {0, len(matches)}
-        if begins != ends[:-1]:
-            breaks |= {index for index, (begin, end) in enumerate(zip(begins, ends, strict=False), 1) if begin != end}
-        if self._repeated in groups:
-            alone = [index for index, match in enumerate(matches) if match.lastindex == self._repeated]
-            breaks.update(alone, [index + 1 for index in alone])
-        for first, last in pairwise(sorted(breaks)):
-            yield matches[first:last]
+    def _parts(self, lines: _Stretch) -> Iterator[_Stretch]:
+        """Stretches in lines of which some are not routine, without those too short to skip any of their lines."""
+        begin, count = 0, len(lines.groups)
+        for index, group in enumerate((*lines.groups, None)):
+            if group is None or group == self._repeated:
+                if index - begin > 2 * _KEPT or (begin < index and (not begin or index == count)):
+                    yield lines.part(begin, index)
+                if group is not None:
+                    yield lines.part(index, index + 1)
+                begin = index + 1
 
-    def _has_header(self, match: re.Match[str]) -> bool:
-        """Whether the user text of a line may be a log's line itself."""
-        group = match.lastindex or 0
-        return group in self._open and any(word in match[group] for word in self._headers)
+    def _may_be_several(self, text: str) -> bool:
+        """Whether user text may be several lines, or a log's line itself."""
+        return "\r" in text or any([word in text for word in self._headers])
 
     def _equal(self, match: re.Match[str]) -> str | None:
         """The line of a run of equal lines, if the run is long and the line has no meaning."""
         line = match[self._repeated]
         is_long = len(match[0]) >= _REPEATED * len(line) and not self._meanings(line)
-        return line if is_long and not any(word in line for word in self._headers) else None
+        return line if is_long and not self._may_be_several(line.removesuffix("\n").removesuffix("\r")) else None
 
 
 class _Run:
@@ -164,30 +196,50 @@ class _Run:
         """Of the next line."""
         self.texts: list[str] = []
         self.statistics: list[Statistic] = []
+        self.writers = frozenset[_Writer]()
+        """Who alone writes, if it is known: then the kind of a line is its group alone."""
         self._opened, self._figures = opened, figures
-        self._last: dict[object, deque[tuple[int, re.Match[str]]]] = {}
+        self._last: dict[Any, deque[tuple[int, re.Match[str]]]] = {}
         """Last lines of each kind, with their numbers."""
-        self._counts: Counter[object] = Counter()
+        self._counts: Counter[Any] = Counter()
         self._reached = 1
         """Number of the line that the reader expects."""
+        self._is_whole = False
+        """Whether the run includes the whole block."""
 
-    def take(self, stretch: Sequence[re.Match[str]]) -> Iterator[str]:
+    def begin_block(self) -> Iterator[str]:
+        """Note who alone wrote the block before; after an interruption it may be others."""
+        if not self._is_whole and self.writers:
+            yield from self.flush()
+            self._end()
+            self.writers = frozenset()
+        elif self._is_whole and not self.writers and self._last:
+            groups: dict[int, _Writer] = dict(list(self._counts))
+            if len(groups) == len(self._counts) and len({process for process, _ in groups.values()}) == 1:
+                self.writers = frozenset(groups.values())
+                self._last = {group: lines for (group, _), lines in self._last.items()}
+                self._counts = Counter({group: count for (group, _), count in self._counts.items()})
+        self._is_whole = True
+
+    def take(self, stretch: _Stretch) -> Iterator[str]:
         """Yield the first lines of each kind, each after the last ones of the others."""
-        kinds = list(zip(map(_group, stretch), map(_writer, stretch), strict=True))
+        kinds: Sequence[object] = stretch.groups
+        if not self.writers:
+            kinds = list(zip(kinds, map(_writer, stretch.matches), strict=True))
         begin = 0
         if not self._last.keys() >= set(kinds):
             for index, kind in enumerate(kinds):
                 if kind not in self._last:
-                    self._pass(stretch[begin:index], kinds[begin:index])
-                    yield from self._read_one(kind, stretch[index][0])
+                    self._pass(stretch.part(begin, index), kinds[begin:index])
+                    yield from self._read_one(kind, stretch.matches[index][0])
                     begin = index + 1
-        self._pass(stretch[begin:], kinds[begin:])
+        self._pass(stretch.part(begin, len(kinds)) if begin else stretch, kinds[begin:] if begin else kinds)
 
-    def _pass(self, lines: Sequence[re.Match[str]], kinds: Sequence[object]) -> None:
+    def _pass(self, stretch: _Stretch, kinds: Sequence[object]) -> None:
         """Digest lines of known kinds, and note the last of each kind."""
         missing = dict.fromkeys(kinds, _KEPT)
         last: list[tuple[object, int]] = []
-        for index in range(len(lines) - 1, -1, -1):
+        for index in range(len(kinds) - 1, -1, -1):
             if not missing:
                 break
             kind = kinds[index]
@@ -197,15 +249,16 @@ class _Run:
                 if not missing[kind]:
                     del missing[kind]
         for kind, index in reversed(last):
-            self._last[kind].append((self.number + index, lines[index]))
-        opened, figures = self._opened, self._figures
-        self.texts += [match[0] for match in lines if match.lastindex in opened]
-        self.statistics += [
-            (number, match, figures[group])
-            for number, match in enumerate(lines, self.number)
-            if (group := match.lastindex or 0) in figures
-        ]
-        self.number += len(lines)
+            self._last[kind].append((self.number + index, stretch.matches[index]))
+        self.texts += filter(None, stretch.texts)
+        figures = self._figures
+        if not figures.keys().isdisjoint(stretch.groups):
+            self.statistics += [
+                (number, match, figures[group])
+                for number, (match, group) in enumerate(zip(stretch.matches, stretch.groups, strict=True), self.number)
+                if group in figures
+            ]
+        self.number += len(kinds)
 
     def _read_one(self, kind: object, line: str) -> Iterator[str]:
         yield from self.flush()
@@ -229,6 +282,7 @@ class _Run:
     def _end(self) -> None:
         self._last.clear()
         self._counts.clear()
+        self._is_whole = False
 
     def flush(self) -> Iterator[str]:
         """Yield the last lines of each kind in order."""
@@ -244,9 +298,19 @@ class _Run:
         self.texts, self.statistics = [], []  # of lines that were read after all
 
     def skipped(self, next_line: int) -> Skipped:
-        skipped = Skipped("".join(self.texts), next_line, self.statistics)
+        # Never empty, which would be a pause in the output.
+        skipped = Skipped("\n".join([*self.texts, ""]) or "\n", next_line, self.statistics)
         self.texts, self.statistics, self._reached = [], [], next_line
         return skipped
+
+
+def _joined(parts: Iterable[str]) -> Iterator[str]:
+    """Join the parts between skipped lines: many small ones would be read more slowly."""
+    for is_skipped, some in groupby(parts, lambda part: isinstance(part, Skipped)):
+        if is_skipped:
+            yield from some
+        else:
+            yield "".join(some)
 
 
 def _blocks(pieces: Iterable[str]) -> Iterator[str]:

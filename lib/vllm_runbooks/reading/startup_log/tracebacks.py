@@ -46,6 +46,11 @@ _SHELL_CODE = re.compile(r"\s{0,16}(?:-{1,8}> {0,8})?\d{1,8}(?: |\Z)|\s{0,80}\Z|
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
 
 
+def _without_group(text: str) -> str:
+    """Text without the frame of an exception group."""
+    return _GROUP.sub("", text, count=1) if "|" in text else text
+
+
 class Message(NamedTuple):
     """An exception's line with the lines that continue its message."""
 
@@ -126,13 +131,10 @@ class Tracebacks:
         """Whether a line is a frame or source code in a traceback: quoted code is no evidence."""
         thread = self._threads.get(line.process)
         opened = thread.open if thread else None
-        is_within = opened is not None and opened.expects_exception and opened.logged == line.has_header
-        if not is_within and log_lines.frame(_GROUP.sub("", line.text, count=1)) is None:
-            return False
-        text = _GROUP.sub("", line.text, count=1)
+        text = _without_group(line.text)
         if log_lines.frame(text):
             return True
-        if opened is None or not is_within:
+        if opened is None or not opened.expects_exception or opened.logged != line.has_header:
             return False
         return _is_set_in(text) or (opened.after_frame and not _is_own_line(text))
 
@@ -155,7 +157,7 @@ class Tracebacks:
         text = line.text
         opened = thread.open
         if opened and opened.expects_exception and not line.has_header:
-            text = _GROUP.sub("", text, count=1)
+            text = _without_group(text)
         frame = log_lines.frame(text)
         link = _LINKS.get(text.strip())
         if log_lines.is_traceback(text):
