@@ -1023,3 +1023,57 @@ def test_a_key_that_a_template_fills_in_is_not_repeated() -> None:
 def test_files_of_a_tree_that_launch_nothing_have_no_errors(name: str, text: str) -> None:
     """Pins are no assignments, a script's own variable is not vLLM's, and other files are not checked."""
     assert found(name, text) == []
+
+
+def test_variables_of_the_host_are_not_those_of_a_container() -> None:
+    """`docker run` hands on only what its options name."""
+    launch = "docker run --gpus all {} vllm/vllm-openai:v0.11.2 --model org/m\n"
+    script = "export VLLM_SKIP_WARMUP=true VLLM_USE_V1=1\n" + launch
+    for option, expected in (("", []), ("-e VLLM_USE_V1=1", ["warning environment.removed VLLM_USE_V1"])):
+        assert [line for line in found("run.sh", script.format(option)) if "environment." in line] == expected
+
+
+def test_a_variable_that_a_workflow_uses_itself_is_not_unknown() -> None:
+    """`${{ env.NAME }}` is a use; a variable without any is meant for vLLM."""
+    text = """
+        env: {VLLM_MODEL_ID: org/m, VLLM_MODEL_IDS: org/m}
+        jobs:
+          a:
+            steps:
+              - run: vllm serve ${{ env.VLLM_MODEL_ID }}
+        """
+    assert found("a.yml", text) == ["warning environment.unknown VLLM_MODEL_IDS"]
+
+
+@pytest.mark.parametrize(
+    ("image", "severity"),
+    [("{{ 'other/vllm:v0.6.3-cpu' if cpu else 'vllm/vllm-openai:latest' }}", "info"),
+     ("vllm/vllm-openai:latest", "error")],
+)  # fmt: skip
+def test_an_image_that_is_filled_in_later_has_an_unknown_release(image: str, severity: str) -> None:
+    """Its options may be those of an older release."""
+    text = _POD.replace("vllm/vllm-openai:v0.11.0", f'"{image}"').replace('"--enforce-eager={0}"', '"--device=cpu"')
+    removed = [line for line in found("pod.yaml.j2", text.replace("{0}", "{{ a }}")) if "removed" in line]
+    assert removed == [f'{severity} option.removed "--device=cpu"']
+
+
+def test_a_release_may_have_four_numbers() -> None:
+    """`vllm==0.10.1.1` is a release, in which the model may follow an option."""
+    code = 'PIP = "vllm=={}"\ncmd = ["vllm", "serve", "--seed=1", "org/m", "--served-model-name", "a"]\nrun(cmd)\n'
+    assert found("a.py", code.format("0.10.1.1")) == []
+    assert found("a.py", code.format("0.33.0"))[0].startswith("error option.conflict")
+
+
+def test_vllms_own_program_rejects_unknown_options() -> None:
+    """The server for demonstrations has no options besides those of vLLM; Dynamo's worker has."""
+    assert found("run.sh", "python3 -m vllm.entrypoints.api_server --model m --ray-address a:1\n") == [
+        "error option.foreign --ray-address"
+    ]
+    assert found("run.sh", "python3 -m dynamo.vllm --model m --ray-address a:1\n") == []
+
+
+def test_a_container_of_amazon_ecs_is_a_launch() -> None:
+    """Its entry point runs the command."""
+    command = '"entryPoint": ["sh", "-c"], "command": ["cd a && vllm serve m --turbo"]'
+    text = f'{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.11.0", {command}}}]}}'
+    assert found("task.json", text) == ["error option.unknown --turbo"]

@@ -201,6 +201,8 @@ class _Manifest:
 
     def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
         values = {key.value: value for key, value in node.items()}
+        if "entryPoint" in values:  # as Amazon ECS spells it
+            values["entrypoint"] = values["entryPoint"]
         is_service = is_compose and len(path) == 2 and path[0] == "services" and "args" not in values  # as Akash has
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:

@@ -676,7 +676,8 @@ def _add_start(
     around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
     program = engine_programs.by_id().get(entry)
     if program is not None:
-        is_strict = program.rejects_unknown and around.image is not None and images.release_of(around.image.value)
+        is_pinned = around.image is not None and images.release_of(around.image.value) is not None
+        is_strict = program.rejects_unknown and (program.is_vllm or is_pinned)
         around = replace(around, builder=around.builder or entry, has_own_options=not is_strict)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
