@@ -1077,3 +1077,41 @@ def test_a_container_of_amazon_ecs_is_a_launch() -> None:
     command = '"entryPoint": ["sh", "-c"], "command": ["cd a && vllm serve m --turbo"]'
     text = f'{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.11.0", {command}}}]}}'
     assert found("task.json", text) == ["error option.unknown --turbo"]
+
+
+def test_a_step_of_a_workflow_has_its_own_variables() -> None:
+    """Those of another step are not the launch's."""
+    text = """
+        jobs:
+          a:
+            steps:
+              - env: {{VLLM_ATTENTION_BACKEN: x}}
+                run: {}
+              - run: {}
+        """
+    launch, other = "vllm serve org/m", "echo"
+    assert found("a.yml", text.format(launch, other)) == ["warning environment.unknown VLLM_ATTENTION_BACKEN"]
+    (seen,) = checking.lint_text(textwrap.dedent(text.format(launch, other)), name="a.yml").deployments
+    (unseen,) = checking.lint_text(textwrap.dedent(text.format(other, launch)), name="a.yml").deployments
+    assert (seen.env, unseen.env) == ({"VLLM_ATTENTION_BACKEN": "x"}, {})
+
+
+@pytest.mark.parametrize("inputs", ["args: --model m --turbo", 'entrypoint: bash, args: -c "vllm serve m --turbo"'])
+def test_a_container_as_a_step_of_a_workflow_is_a_launch(inputs: str) -> None:
+    """`uses: docker://IMAGE` runs it with the arguments and the entry point of `with`."""
+    text = f"jobs: {{a: {{steps: [{{uses: 'docker://vllm/vllm-openai:v0.11.0', with: {{{inputs}}}}}]}}}}\n"
+    assert [line for line in found("a.yml", text) if "as-option" not in line] == ["error option.unknown --turbo"]
+
+
+def test_an_argument_that_a_server_ignores_is_information() -> None:
+    """KServe's server has a known list of options of its own and ignores what it does not know."""
+    text = """
+        kind: InferenceService
+        spec:
+          predictor:
+            model:
+              modelFormat: {name: huggingface}
+              args: [--model_name=a, --model_id=org/m, --return_raw_logits, --workers=1, --bogus_option=3]
+        """
+    unknown = [line for line in found("a.yaml", text) if "option.unknown" in line]
+    assert unknown == ["info option.unknown --bogus_option=3"]

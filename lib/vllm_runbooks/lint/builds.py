@@ -96,8 +96,10 @@ def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
         return hit
     if launch.has_own_options and hit.rule in _OF_OTHERS:
         nearest, written = hit.says.get("nearest", ""), hit.says.get("written") or hit.says.get("option", "")
-        is_misspelt = hit.rule == "option.unknown" and nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")])
-        return replace(hit, edits=(), is_information=True) if is_misspelt else None
+        program = engine_programs.by_id().get(launch.builder)
+        is_ignored = program is not None and program.ignores_unknown
+        is_misspelt = is_ignored or (nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")]))
+        return replace(hit, edits=(), is_information=True) if hit.rule == "option.unknown" and is_misspelt else None
     return None if hit.rule == "option.required" else hit
 
 
