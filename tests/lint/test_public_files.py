@@ -1115,3 +1115,32 @@ def test_an_argument_that_a_server_ignores_is_information() -> None:
         """
     unknown = [line for line in found("a.yaml", text) if "option.unknown" in line]
     assert unknown == ["info option.unknown --bogus_option=3"]
+
+
+def test_a_command_that_a_program_splits_has_no_continuations() -> None:
+    """A key of its own (`server_cmd`) is no script; a shell would end the command at the first line."""
+    text = """
+        deployment:
+          - KEY: |
+              vllm serve org/m
+                --port 8000
+                --turbo
+        """
+    assert found("a.yaml", text.replace("KEY", "server_cmd")) == ["error option.unknown --turbo"]
+    rules = {line.split()[1] for line in found("a.yaml", text.replace("KEY", "run"))}
+    assert "shell.missing-continuation" in rules
+
+
+@pytest.mark.parametrize(("devices", "is_error"), [("0", True), ("0,1", False), ("${GPUS:?set it}", False)])
+def test_devices_of_a_variable_are_not_counted(devices: str, is_error: bool) -> None:  # noqa: FBT001
+    """It may name several."""
+    text = f"""
+        services:
+          a:
+            image: vllm/vllm-openai:v0.11.0
+            command: --model org/m --tensor-parallel-size 2
+            deploy: {{resources: {{reservations: {{devices: [{{device_ids: ["{devices}"]}}]}}}}}}
+        """
+    assert [line.split()[1] for line in found("compose.yaml", text) if line.startswith("error")] == (
+        ["meaning.more-gpus-than-given"] if is_error else []
+    )

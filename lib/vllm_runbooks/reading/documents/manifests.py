@@ -68,6 +68,8 @@ _NESTED = (".yaml", ".yml", ".json", "serveConfigV2", "values", "patch")
 Argo CD, patches of Kustomize."""
 _FENCED = re.compile(r"^[ \t]{0,8}```", re.MULTILINE)
 _UNIT = re.compile(r"^\[(?:Service|Container)\][ \t\r]*$", re.MULTILINE)
+_ONE_COMMAND = re.compile(r"\s*[^\s\n][^\n]*\n[ \t]*-")
+"""A command whose second line is an option."""
 _SCRIPT = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./-]*/)?(?:vllm|python[\d.]*|docker|podman|sudo|exec|nohup|env|uv|bash|sh|cd|set"
     r"|export|source|pip|apt-get)\s)"
@@ -346,7 +348,10 @@ class _Manifest:
         elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             image = self.around.image or self._image_near(path)
             around = replace(around, environment=self._variables_near(path, key, node), is_certain=False, image=image)
-            programs.read_script(node.text, around, self.reading)
+            is_own_key = key.lower() not in word_list("script-keys") and key.endswith(("_cmd", "command"))
+            is_one = is_own_key and _ONE_COMMAND.match(node.value) is not None and "\\\n" not in node.value
+            script = node.text.text.replace("\n", " ") if is_one else node.text.text  # a program splits it, no shell
+            programs.read_script(Excerpt(script, node.text.at), around, self.reading)
 
     def _variables_near(self, path: tuple[str, ...], key: str, script: Node) -> dict[str, Setting]:
         """Variables of a script: of its step or task, of a job or of the whole file; an empty one may be set later."""
@@ -918,6 +923,8 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
         if not isinstance(device, yaml_places.Mapping):
             continue
         ids, count = yaml_places.scalars(device.get("device_ids")), device.get("count")
+        if any("$" in item.value or "," in item.value for item in ids):  # a variable may hold several
+            return Gpus(None, None, ids[0].start, ids[-1].end)
         if ids:
             return Gpus(tuple(item.value for item in ids), len(ids), ids[0].start, ids[-1].end)
         if isinstance(count, Scalar):
