@@ -69,11 +69,13 @@ GOOD = [
     "served-model-name: [a, b]", "compilation-config: {cudagraph_mode: PIECEWISE}",
     "compilation-config: '{\"mode\": 3}'", "compilation-config.mode: 3", "limit-mm-per-prompt: {image: 2}",
     "kv-transfer-config: {kv_role: kv_both, kv_connector: NixlConnector}", "quantization: null",
+    "compilation-config: {cudagraph_mode: full_and_piecewise}", "kernel-config: {moe_backend: Deep-GEMM}",
+    "tool-call-parser: my_plugin",
 ]  # fmt: skip
 BAD = [
     "dtype: bf16", "tensor-parallel-size: two", "max-model-len: 16x", "gpu-memory-utilization: high",
     "compilation-config: {cudagraph_modes: PIECEWISE}", "kv-transfer-config: {kv_role: both}", "swap-space: 4",
-    "max-model-length: 4096",
+    "max-model-length: 4096", "compilation-config: {cudagraph_mode: PIECEWISED}", "kernel-config: {moe_backend: deepgem}",
 ]  # fmt: skip
 
 
@@ -118,6 +120,7 @@ def test_an_editor_shows_defaults_choices_and_what_is_deprecated() -> None:
         "description": "--dtype (ModelConfig)", "default": "auto",
     }  # fmt: skip
     assert "fp8" in new["properties"]["kv-cache-dtype"]["examples"]
+    assert "hermes" in new["properties"]["tool-call-parser"]["examples"]
     assert "use `no-enable-prefix-caching: true`" in old["properties"]["enable-prefix-caching"]["description"]
     assert "ignores" not in new["properties"]["enable-prefix-caching"]["description"]
     assert deprecated

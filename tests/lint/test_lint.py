@@ -1201,6 +1201,18 @@ def test_too_few_gpus_are_reported_with_their_setting(name: str, text: str, note
     assert issue.notes == notes
 
 
+@pytest.mark.parametrize("command", [["lint", "--fix"], ["migrate", "--from", "0.11.0", "--to", "0.19.0"]])
+def test_a_rewritten_script_stays_executable(command: list[str], tmp_path: Path) -> None:
+    """A new file has the permissions of the script."""
+    script, new = tmp_path / "a.sh", tmp_path / "b.sh"
+    script.write_text("vllm serve m --max-num-seq 4\n")
+    script.chmod(0o750)
+
+    cli.run([command[0], str(script), *command[1:], "-o", str(new)])
+
+    assert new.stat().st_mode & 0o777 == 0o750
+
+
 def test_fix_writes_the_changed_files_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To another folder in the same subfolders, or in place, with their permissions; a second run changes none."""
     deploy, fixed = tmp_path / "deploy", tmp_path / "fixed"

@@ -1023,3 +1023,124 @@ def test_a_key_that_a_template_fills_in_is_not_repeated() -> None:
 def test_files_of_a_tree_that_launch_nothing_have_no_errors(name: str, text: str) -> None:
     """Pins are no assignments, a script's own variable is not vLLM's, and other files are not checked."""
     assert found(name, text) == []
+
+
+def test_variables_of_the_host_are_not_those_of_a_container() -> None:
+    """`docker run` hands on only what its options name."""
+    launch = "docker run --gpus all {} vllm/vllm-openai:v0.11.2 --model org/m\n"
+    script = "export VLLM_SKIP_WARMUP=true VLLM_USE_V1=1\n" + launch
+    for option, expected in (("", []), ("-e VLLM_USE_V1=1", ["warning environment.removed VLLM_USE_V1"])):
+        assert [line for line in found("run.sh", script.format(option)) if "environment." in line] == expected
+
+
+def test_a_variable_that_a_workflow_uses_itself_is_not_unknown() -> None:
+    """`${{ env.NAME }}` is a use; a variable without any is meant for vLLM."""
+    text = """
+        env: {VLLM_MODEL_ID: org/m, VLLM_MODEL_IDS: org/m}
+        jobs:
+          a:
+            steps:
+              - run: vllm serve ${{ env.VLLM_MODEL_ID }}
+        """
+    assert found("a.yml", text) == ["warning environment.unknown VLLM_MODEL_IDS"]
+
+
+@pytest.mark.parametrize(
+    ("image", "severity"),
+    [("{{ 'other/vllm:v0.6.3-cpu' if cpu else 'vllm/vllm-openai:latest' }}", "info"),
+     ("vllm/vllm-openai:latest", "error")],
+)  # fmt: skip
+def test_an_image_that_is_filled_in_later_has_an_unknown_release(image: str, severity: str) -> None:
+    """Its options may be those of an older release."""
+    text = _POD.replace("vllm/vllm-openai:v0.11.0", f'"{image}"').replace('"--enforce-eager={0}"', '"--device=cpu"')
+    removed = [line for line in found("pod.yaml.j2", text.replace("{0}", "{{ a }}")) if "removed" in line]
+    assert removed == [f'{severity} option.removed "--device=cpu"']
+
+
+def test_a_release_may_have_four_numbers() -> None:
+    """`vllm==0.10.1.1` is a release, in which the model may follow an option."""
+    code = 'PIP = "vllm=={}"\ncmd = ["vllm", "serve", "--seed=1", "org/m", "--served-model-name", "a"]\nrun(cmd)\n'
+    assert found("a.py", code.format("0.10.1.1")) == []
+    assert found("a.py", code.format("0.33.0"))[0].startswith("error option.conflict")
+
+
+def test_vllms_own_program_rejects_unknown_options() -> None:
+    """The server for demonstrations has no options besides those of vLLM; Dynamo's worker has."""
+    assert found("run.sh", "python3 -m vllm.entrypoints.api_server --model m --ray-address a:1\n") == [
+        "error option.foreign --ray-address"
+    ]
+    assert found("run.sh", "python3 -m dynamo.vllm --model m --ray-address a:1\n") == []
+
+
+def test_a_container_of_amazon_ecs_is_a_launch() -> None:
+    """Its entry point runs the command."""
+    command = '"entryPoint": ["sh", "-c"], "command": ["cd a && vllm serve m --turbo"]'
+    text = f'{{"containerDefinitions": [{{"image": "vllm/vllm-openai:v0.11.0", {command}}}]}}'
+    assert found("task.json", text) == ["error option.unknown --turbo"]
+
+
+def test_a_step_of_a_workflow_has_its_own_variables() -> None:
+    """Those of another step are not the launch's."""
+    text = """
+        jobs:
+          a:
+            steps:
+              - env: {{VLLM_ATTENTION_BACKEN: x}}
+                run: {}
+              - run: {}
+        """
+    launch, other = "vllm serve org/m", "echo"
+    assert found("a.yml", text.format(launch, other)) == ["warning environment.unknown VLLM_ATTENTION_BACKEN"]
+    (seen,) = checking.lint_text(textwrap.dedent(text.format(launch, other)), name="a.yml").deployments
+    (unseen,) = checking.lint_text(textwrap.dedent(text.format(other, launch)), name="a.yml").deployments
+    assert (seen.env, unseen.env) == ({"VLLM_ATTENTION_BACKEN": "x"}, {})
+
+
+@pytest.mark.parametrize("inputs", ["args: --model m --turbo", 'entrypoint: bash, args: -c "vllm serve m --turbo"'])
+def test_a_container_as_a_step_of_a_workflow_is_a_launch(inputs: str) -> None:
+    """`uses: docker://IMAGE` runs it with the arguments and the entry point of `with`."""
+    text = f"jobs: {{a: {{steps: [{{uses: 'docker://vllm/vllm-openai:v0.11.0', with: {{{inputs}}}}}]}}}}\n"
+    assert [line for line in found("a.yml", text) if "as-option" not in line] == ["error option.unknown --turbo"]
+
+
+def test_an_argument_that_a_server_ignores_is_information() -> None:
+    """KServe's server has a known list of options of its own and ignores what it does not know."""
+    text = """
+        kind: InferenceService
+        spec:
+          predictor:
+            model:
+              modelFormat: {name: huggingface}
+              args: [--model_name=a, --model_id=org/m, --return_raw_logits, --workers=1, --bogus_option=3]
+        """
+    unknown = [line for line in found("a.yaml", text) if "option.unknown" in line]
+    assert unknown == ["info option.unknown --bogus_option=3"]
+
+
+def test_a_command_that_a_program_splits_has_no_continuations() -> None:
+    """A key of its own (`server_cmd`) is no script; a shell would end the command at the first line."""
+    text = """
+        deployment:
+          - KEY: |
+              vllm serve org/m
+                --port 8000
+                --turbo
+        """
+    assert found("a.yaml", text.replace("KEY", "server_cmd")) == ["error option.unknown --turbo"]
+    rules = {line.split()[1] for line in found("a.yaml", text.replace("KEY", "run"))}
+    assert "shell.missing-continuation" in rules
+
+
+@pytest.mark.parametrize(("devices", "is_error"), [("0", True), ("0,1", False), ("${GPUS:?set it}", False)])
+def test_devices_of_a_variable_are_not_counted(devices: str, is_error: bool) -> None:  # noqa: FBT001
+    """It may name several."""
+    text = f"""
+        services:
+          a:
+            image: vllm/vllm-openai:v0.11.0
+            command: --model org/m --tensor-parallel-size 2
+            deploy: {{resources: {{reservations: {{devices: [{{device_ids: ["{devices}"]}}]}}}}}}
+        """
+    assert [line.split()[1] for line in found("compose.yaml", text) if line.startswith("error")] == (
+        ["meaning.more-gpus-than-given"] if is_error else []
+    )

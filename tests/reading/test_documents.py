@@ -2825,7 +2825,7 @@ def test_gpus_of_a_container_are_those_in_its_options(
         ("x/other:v0.9.1", None, None),
         ("x/vllm:v0.9.1", None, None),
         ("x/vllm:cuda-vllm_0.9.1", "0.9.1", None),
-        ("vllm/vllm-openai:v0.9.1.2", None, "v0.9.1.2"),
+        ("vllm/vllm-openai:v0.10.1.1", "0.10.1.1", "v0.10.1.1"),
         ("vllm/vllm-openai:v0.9.1a", "0.9.1", "v0.9.1a"),
         ("a b", None, None),
         ("", None, None),

@@ -215,12 +215,13 @@ def test_each_form_of_the_catalog_has_an_example() -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_of_values_is_read_as_the_launch_that_is_built_of_them(form: str) -> None:
-    """The model, the options of values and the arguments, marked with the form that builds them."""
+    """The model, the options of values and the arguments, marked with what builds them: a program, or the form."""
     text, expected = FORMS[form]
     (launch,) = documents.read(text, "a.yaml").starts
-    builder = "" if form == "llama_swap" else form
+    builders = {""} if form == "llama_swap" else {form, *load_table("engine_programs", EngineProgram)}
 
-    assert (written(launch), launch.builder, launch.is_elided) == (expected, builder, bool(builder))
+    assert (written(launch), launch.is_elided) == (expected, form != "llama_swap")
+    assert launch.builder in builders
     for word in launch.words:
         assert word.at is None or "".join(text[place] for place in word.at) == word.value
         assert text[word.start : word.end] or word.value is None
@@ -327,7 +328,8 @@ def test_a_server_with_vllm_inside_is_a_launch_with_the_options_of_vllm(program:
     (launch,) = documents.read(f"{command}\n", "a.sh").starts
     (inner,) = documents.read(f"a:\n  run: |\n    {command}\n", "a.yaml").starts
 
-    assert (written(launch), launch.builder, launch.has_own_options) == (expected, program, True)
+    has_own = not load_table("engine_programs", EngineProgram)[program].rejects_unknown
+    assert (written(launch), launch.builder, launch.has_own_options) == (expected, program, has_own)
     assert written(inner) == expected
 
 

@@ -71,6 +71,7 @@ def test_recipes_of_a_justfile_are_lines_or_scripts() -> None:
     ("name", "kind"),
     [
         *(
+            ("org+repo@@vllm+justfile", "just"),
             ("GNUmakefile", "make"),
             ("a.mk", "make"),
             ("Makefile.gpu", "make"),
@@ -262,3 +263,15 @@ def test_an_end_of_a_template_closes_the_statement_of_its_name() -> None:
 def test_a_block_of_erb_or_puppet_is_rendered_once(text: str) -> None:
     """Its end does not close the condition around it, and its variable stays an expression."""
     assert templates.rendered(Excerpt.whole(text)).text == "XY<%= c %>"
+
+
+def test_a_list_of_vllms_arguments_is_a_launch() -> None:
+    """Another text runs it; the items that a program adds are unknown."""
+    nix = """let args = [ "serve" inst.model "--max-model-len" (toString inst.length) "--max-num-seqs" "4" ]
+      ++ optionals inst.eager [ "--enforce-eager" ];
+    in "${vllm}/bin/vllm ${escapeShellArgs args}"
+    """
+    assert [written(launch) for launch in documents.read(nix, "vllm.nix").starts] == [
+        "serve ? --max-model-len ? --max-num-seqs 4"
+    ]
+    assert documents.read(nix.replace("--max", "--min"), "vllm.nix").starts == ()

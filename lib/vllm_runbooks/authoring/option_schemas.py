@@ -8,10 +8,11 @@ that the release accepts. It is stricter than vLLM in switches, which must be `t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import options, support
 from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.reading.arguments import json_keys
@@ -152,7 +153,8 @@ class _Values:
             schema["default"] = option.default
         elif isinstance(option.default, bool) and name in option.flag_values:
             schema["default"] = option.default is option.flag_values[name]
-        if "enum" not in schema and (known := option.hints or option.choices):
+        known = option.hints or option.choices or sorted(support.names(option.dest, self.data.version))
+        if "enum" not in schema and known:
             schema["examples"] = list(known)
         if option.deprecated:
             schema |= {"deprecated": True, "deprecationMessage": f"Deprecated in vLLM {self.data.version}."}
@@ -230,7 +232,7 @@ class _Values:
         if name == "enum" and "missing" not in kind:
             return {"enum": [*inner, *(str(value) for value in inner if isinstance(value, int))]}
         if name == "checked" and kind.get("words"):
-            return {"examples": list(kind["words"])}
+            return {"examples": list(kind["words"]), **_closed(kind)}
         if name in ("bool", "str"):
             return {"type": _TYPES[name], **_limited(inner)}
         if name in ("int", "float"):
@@ -244,6 +246,23 @@ _NULL: Schema = {"type": "null"}
 
 def _limited(limits: Mapping[str, Any] | None) -> Schema:
     return {_LIMITS[name]: value for name, value in (limits or {}).items() if name in _LIMITS}
+
+
+def _closed(kind: Mapping[str, Any]) -> Schema:
+    """Pattern of the texts that a check accepts, if it rejects any other."""
+    if kind.get("words_in", "value") != "value" or "abc" not in kind.get("refuses", ()):
+        return {}
+    texts = [*kind["words"], *(text for text in kind["accepts"] if isinstance(text, str))]
+    forms = {
+        "".join(
+            f"[{letter.lower()}{letter.upper()}]" if kind.get("any_case") and letter.isalpha()
+            else "[-_]" if kind.get("any_dash") and letter == "_"
+            else re.sub(r"[^\w-]", r"\\\g<0>", letter)
+            for letter in text
+        )
+        for text in texts
+    }  # fmt: skip
+    return {"pattern": f"^({'|'.join(sorted(forms))})$"}
 
 
 def _is_plain(default: Any) -> bool:

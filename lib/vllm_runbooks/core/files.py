@@ -19,12 +19,12 @@ class NotStoredError(RunbooksError):
     """A file could not be written; its previous content is intact."""
 
 
-def store(path: Path, content: str | bytes, *, is_private: bool = False) -> None:
+def store(path: Path, content: str | bytes, *, is_private: bool = False, like: Path | None = None) -> None:
     """Write a file atomically: a reader, or a crash at any time, finds the old content or the new.
 
     A replaced file keeps its permissions, so that a script stays executable; a link keeps its
-    target. A private file is for its owner alone; others follow the umask, because reports are
-    there to be read.
+    target. A new file has the permissions of `like`, if that is a file. A private file is for its owner
+    alone; others follow the umask, because reports are there to be read.
     """
     mode = 0o600 if is_private else 0o666
     path = Path(os.path.realpath(path)) if path.is_symlink() else path
@@ -34,8 +34,9 @@ def store(path: Path, content: str | bytes, *, is_private: bool = False) -> None
             unnamed = _unnamed(path.parent, mode)
             opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) if unnamed is None else unnamed
             with os.fdopen(opened, "wb") as file:
-                if path.is_file() and not is_private:
-                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+                model = next((known for known in (path, like) if known is not None and known.is_file()), None)
+                if model is not None and not is_private:
+                    os.fchmod(file.fileno(), stat.S_IMODE(model.stat().st_mode))
                 file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
                 os.fsync(file.fileno())

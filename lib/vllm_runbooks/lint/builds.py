@@ -14,7 +14,7 @@ from vllm_runbooks.reading.documents import LaunchFile, engine_programs, images,
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 from vllm_runbooks.reading.shell.troubles import Spans
 
-_VERSION = r"v?(\d{1,2}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
+_VERSION = r"v?(\d{1,2}(?:\.\d{1,3}){2,3}(?:\.?(?:post|rc|dev)\d{1,4})?)"
 _PIN = re.compile(
     rf"(?<![\w./-])vllm(?:\[[\w, -]{{1,60}}\])?[ \t]?(?:==|@)[ \t]?{_VERSION}(?![\w.])"
     rf"|\bvllm-{_VERSION}[+-][\w.+-]{{1,80}}\.whl",
@@ -70,6 +70,8 @@ def build_of(launch: WrittenLaunch, pin: str | None) -> Build:
     is_set_elsewhere = _is_in_cluster(launch) or (launch.builder and (program is None or not program.is_vllm))
     if is_set_elsewhere and launch.image is None and pin is None:
         return Build(None, "unknown")  # by a server, an operator, a chart or another layer of a kustomization
+    if launch.image is not None and name is None and pin is None:
+        return Build(None, "unknown")  # an expression that is filled in later
     if name is None or is_base:
         return Build(pin, "pin" if pin else "newest")
     return _of_image(name)
@@ -94,8 +96,10 @@ def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
         return hit
     if launch.has_own_options and hit.rule in _OF_OTHERS:
         nearest, written = hit.says.get("nearest", ""), hit.says.get("written") or hit.says.get("option", "")
-        is_misspelt = hit.rule == "option.unknown" and nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")])
-        return replace(hit, edits=(), is_information=True) if is_misspelt else None
+        program = engine_programs.by_id().get(launch.builder)
+        is_ignored = program is not None and program.ignores_unknown
+        is_misspelt = is_ignored or (nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")]))
+        return replace(hit, edits=(), is_information=True) if hit.rule == "option.unknown" and is_misspelt else None
     return None if hit.rule == "option.required" else hit
 
 

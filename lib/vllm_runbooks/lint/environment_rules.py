@@ -85,6 +85,11 @@ class _SettingRules:
         return {setting.start: launch for launch in every for setting in launch.environment.values()}
 
     @cached_property
+    def is_for_containers(self) -> bool:
+        """Whether all launches run in containers, which see only the variables that they are given."""
+        return bool(self.page.starts) and all(launch.kind in _IN_CONTAINERS for launch in self.page.starts)
+
+    @cached_property
     def exported(self) -> frozenset[str]:
         return frozenset(setting.name for setting in self.page.settings if setting.is_exported)
 
@@ -106,6 +111,8 @@ class _SettingRules:
 
     def is_certain(self, setting: Setting) -> bool:
         """Whether vLLM gets the setting: not another container, nor the shell alone."""
+        if self.is_for_containers and setting.start not in self.owners:
+            return False
         if setting.form in _CONTAINED and (self.page.starts or setting.form != "dockerfile"):
             return setting.start in self.owners
         return setting.is_exported
@@ -172,7 +179,7 @@ class _SettingRules:
     def _is_used(self, name: str) -> bool:
         """Whether the file itself uses the variable, so that it may not be meant for vLLM."""
         text = self.page.text
-        return f"${name}" in text or f"${{{name}" in text
+        return any(f"{before}{name}" in text for before in ("$", "${", "$(", "env.", "environ['", 'environ["'))
 
     def _replaced(self, setting: Setting, data: ReleaseData) -> tuple[dict[str, str], Edits]:
         """Return the replacement of a removed variable, and the edits if it is another variable."""

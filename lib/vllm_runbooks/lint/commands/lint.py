@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -381,7 +380,7 @@ def _show_fixed(
     mended = checking.mended(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
-        store(out, mended)
+        store(out, mended, like=Path(file))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(linted))
@@ -422,8 +421,7 @@ def _write_fixed(
     for name, text in changed.items():
         target = folder / Path(name).parent.resolve().relative_to(root) / Path(name).name
         target.parent.mkdir(parents=True, exist_ok=True)
-        store(target, fixed[name])
-        shutil.copymode(name, target)
+        store(target, fixed[name], like=Path(name))
         before, after = (
             settings[name].reported(checking.lint_text(version, **options[name]).issues, rules)
             for version in (text, fixed[name])
@@ -455,7 +453,7 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
     text = sources.read_rewritable(file)
     migrated, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
-        store(out, rewritten)
+        store(out, rewritten, like=Path(file))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(migrated))

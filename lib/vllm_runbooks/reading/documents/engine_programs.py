@@ -35,6 +35,8 @@ class EngineProgram(Authored):
     """Options of the program itself without a value."""
     rejects_unknown: bool = False
     """Whether it has no options besides those of vLLM."""
+    ignores_unknown: bool = False
+    """Whether all its options are above, and it ignores any other argument."""
 
     @property
     def is_vllm(self) -> bool:

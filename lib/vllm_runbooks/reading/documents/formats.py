@@ -76,7 +76,7 @@ def _by_name(name: str) -> str | None:
     base = _TEMPLATE_SUFFIX.sub("", re.split(r"[/\\]", name)[-1].lower())
     if re.fullmatch(r"(?:.{0,200}[^a-z])?(?:gnu)?makefile(?:[.-]\w{1,20})?|.*\.mk", base):
         return "make"
-    if re.fullmatch(r"\.?justfile|.*\.just", base):
+    if re.fullmatch(r"(?:.{0,200}[^a-z])?justfile|.*\.just", base):
         return "just"
     if base.startswith(("dockerfile", "containerfile")):
         return "dockerfile"

@@ -9,8 +9,8 @@ _IMAGE = re.compile(
     r"(?:docker://|docker\.io/)?((?:[\w.-]{1,100}(?::\d{1,5})?/){0,6})([\w.-]{1,100})(?::([\w.-]{1,128}))?(?:@sha256:\w{1,64})?\Z",
     re.ASCII,
 )
-_RELEASE = re.compile(r"v?(\d\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a|b)\d{1,3})?)(?![\d.])", re.ASCII)
-_TAGGED = re.compile(r"vllm[_-]?v?(\d\.\d{1,3}\.\d{1,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
+_RELEASE = re.compile(r"v?(\d(?:\.\d{1,3}){2,3}(?:\.?(?:post|rc|dev)\d{1,4}|(?:a|b)\d{1,3})?)(?![\d.])", re.ASCII)
+_TAGGED = re.compile(r"vllm[_-]?v?(\d(?:\.\d{1,3}){2,3}(?:\.?post\d{1,3}|\.?rc\d{1,3})?)(?![\d.])", re.ASCII)
 _OTHERS = {"lmcache"}
 """Publishers of images named like vLLM's with their own version numbers."""
 _NOT_NVIDIA = ("cpu", "rocm", "tpu", "xpu", "hpu", "neuron")

@@ -68,6 +68,8 @@ _NESTED = (".yaml", ".yml", ".json", "serveConfigV2", "values", "patch")
 Argo CD, patches of Kustomize."""
 _FENCED = re.compile(r"^[ \t]{0,8}```", re.MULTILINE)
 _UNIT = re.compile(r"^\[(?:Service|Container)\][ \t\r]*$", re.MULTILINE)
+_ONE_COMMAND = re.compile(r"\s*[^\s\n][^\n]*\n[ \t]*-")
+"""A command whose second line is an option."""
 _SCRIPT = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./-]*/)?(?:vllm|python[\d.]*|docker|podman|sudo|exec|nohup|env|uv|bash|sh|cd|set"
     r"|export|source|pip|apt-get)\s)"
@@ -167,6 +169,8 @@ class _Manifest:
         self.done: set[int] = set()
         self.groups = pods.gpus_of_groups(root)
         self.containers: Mapping[int, pods.PodContainer] = {}
+        self.steps: dict[int, Node] = {}
+        """Steps of a workflow, by the id of their script."""
 
     def read_pods(self) -> None:
         """Read the pods and the Service of a whole document of the file."""
@@ -201,6 +205,14 @@ class _Manifest:
 
     def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
         values = {key.value: value for key, value in node.items()}
+        self.steps |= {id(values[key]): node for key in _VARIABLES if key in values}
+        if "entryPoint" in values:  # as Amazon ECS spells it
+            values["entrypoint"] = values["entryPoint"]
+        uses = values.get("uses")
+        if isinstance(uses, Scalar) and uses.value.startswith("docker://"):  # a container as a step of GitHub
+            places = {"command": ("with", "args"), "entrypoint": ("with", "entrypoint"), "environment": ("env",)}
+            found = {key: yaml_places.at(node, *place) for key, place in places.items()}
+            values = {"image": uses} | {key: value for key, value in found.items() if value is not None}
         is_service = is_compose and len(path) == 2 and path[0] == "services" and "args" not in values  # as Akash has
         is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
         if not is_service and not is_container:
@@ -335,15 +347,19 @@ class _Manifest:
             unit_files.read(node.text, replace(around, is_certain=False), self.reading)
         elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             image = self.around.image or self._image_near(path)
-            around = replace(around, environment=self._variables_near(path, key), is_certain=False, image=image)
-            programs.read_script(node.text, around, self.reading)
+            around = replace(around, environment=self._variables_near(path, key, node), is_certain=False, image=image)
+            is_own_key = key.lower() not in word_list("script-keys") and key.endswith(("_cmd", "command"))
+            is_one = is_own_key and _ONE_COMMAND.match(node.value) is not None and "\\\n" not in node.value
+            script = node.text.text.replace("\n", " ") if is_one else node.text.text  # a program splits it, no shell
+            programs.read_script(Excerpt(script, node.text.at), around, self.reading)
 
-    def _variables_near(self, path: tuple[str, ...], key: str) -> dict[str, Setting]:
-        """Variables of a script: of the task, of a job or of the whole file; an empty one may be set later."""
+    def _variables_near(self, path: tuple[str, ...], key: str, script: Node) -> dict[str, Setting]:
+        """Variables of a script: of its step or task, of a job or of the whole file; an empty one may be set later."""
         environment: dict[str, Setting] = {}
-        for keys in reversed(_owners(path)):
+        owners = [yaml_places.at(self.root, *keys) for keys in reversed(_owners(path))]
+        for owner in (*owners, self.steps.get(id(script)) if "-" in path else None):
             for places in _VARIABLES.get(key, ()):
-                variables = self._environment(yaml_places.at(self.root, *keys, places), is_interpolated=False)
+                variables = self._environment(yaml_places.at(owner, places), is_interpolated=False)
                 environment |= {name: setting for name, setting in variables.items() if setting.value.value != ""}
         return environment
 
@@ -909,6 +925,8 @@ def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | N
         if not isinstance(device, yaml_places.Mapping):
             continue
         ids, count = yaml_places.scalars(device.get("device_ids")), device.get("count")
+        if any("$" in item.value or "," in item.value for item in ids):  # a variable may hold several
+            return Gpus(None, None, ids[0].start, ids[-1].end)
         if ids:
             return Gpus(tuple(item.value for item in ids), len(ids), ids[0].start, ids[-1].end)
         if isinstance(count, Scalar):

@@ -678,8 +678,9 @@ def _add_start(
         around = replace(around, is_reconstructed=True)
     program = engine_programs.by_id().get(entry)
     if program is not None:
-        is_strict = program.rejects_unknown and around.image is not None and images.release_of(around.image.value)
-        around = replace(around, builder=around.builder or entry, has_own_options=not is_strict)
+        is_pinned = around.image is not None and images.release_of(around.image.value) is not None
+        is_strict = program.rejects_unknown and (program.is_vllm or is_pinned)
+        around = replace(around, builder=entry, has_own_options=not is_strict)
         entry, arguments = program.entry, engine_programs.of_vllm(program, arguments)
     if around.builder and entry == "serve" and arguments and (arguments[0].value or "").startswith("-"):
         if any((word.value or "").partition("=")[0] == "--model" for word in arguments):

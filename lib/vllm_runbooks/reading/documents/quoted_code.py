@@ -35,7 +35,7 @@ _INTERPOLATED = re.compile(r"\$\{[^{}\n]{0,300}\}|#\{[^{}\n]{0,300}\}")
 _COMMAND = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./\ufffc\ue0b0${}-]*\b)?(?:vllm|python[\d.]*|docker|podman|exec|nohup|sudo|env|uv|bash|sh|cd|set|export|pip)\b)"
 )
-_APART = re.compile(r"[A-Za-z_][\w.-]{0,200}\s+")
+_APART = re.compile(r"(?:[A-Za-z_][\w.-]{0,200}|\([^()\n]{0,200}\))\s+")
 _COMMANDS = frozenset(("command", "cmd", "entrypoint", "Cmd", "Command", "Entrypoint", "script"))
 _ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
 _IMAGES = frozenset(("image", "Image"))
@@ -221,13 +221,22 @@ class _Code:
                 words = (placeholders.filled(level.before), *words)
             if outer.name and outer.bracket not in "([":
                 outer.values.setdefault(outer.name, words)
-            elif len(words) > 1 and not any(_is_command(word) for word in words):
-                programs.read_command(words, self._around({}), self.reading)
+            else:
+                self._list(words)
         elif level.bracket == "{":
             self.texts |= {f"{outer.name}.{name}": words[0] for name, words in level.values.items() if words}
             self._command(level.values)
         if outer.bracket == "[":
             outer.pending = (level.begin, end)
+
+    def _list(self, words: tuple[Word, ...]) -> None:
+        """Read a list that may be a command, or arguments of vLLM (`["serve", MODEL, …]`) that another text runs."""
+        if len(words) < 2 or any(map(_is_command, words)):
+            return
+        if words[0].value == "serve" and programs.are_own(words[1:]):
+            programs.add_built("serve", words[1:], self._around({}), self.reading, places=words)
+        else:
+            programs.read_command(words, self._around({}), self.reading)
 
     def _around(self, values: Mapping[str, tuple[Word, ...]]) -> Around:
         image = next((values[name][0] for name in _IMAGES if values.get(name)), None)
@@ -249,5 +258,5 @@ class _Code:
             programs.read_command((*entry, *rest), around, self.reading)
         # Other lists of a container are its runtime's options.
         for words in values.values() if around.image is None else ():
-            if len(words) > 1 and words is not entry and words is not rest and not any(map(_is_command, words)):
-                programs.read_command(words, self._around({}), self.reading)
+            if words is not entry and words is not rest:
+                self._list(words)
