@@ -28,6 +28,9 @@ ENDINGS = {
     "acme/Qwen3-8B-AWQ-INT4": ("awq", 4, 128, "group"),
     "acme/Qwen3-8B-NVFP4A16": ("modelopt", 4, 16, "group"),
     "acme/Qwen3-8B-NVFP4-MTP": ("modelopt", 4, 16, "group"),
+    "acme/Qwen3-8B-int4-AutoRound": ("gptq", 4, 128, "group"),
+    "acme/Qwen3-8B-autoround-W4A16": ("gptq", 4, 128, "group"),
+    "acme/Qwen3-8B-AutoRound": ("gptq", 4, 128, "group"),
     "acme/Qwen3-8B-qat-w4a16-ct": ("compressed-tensors", 4, 32, "group"),
 }
 
