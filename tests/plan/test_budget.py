@@ -195,9 +195,7 @@ def test_a_closer_peer_is_named() -> None:
         and row["case"] in printed
         and abs(row["kv_gib"] - printed[row["case"]]) < abs(ours[row["case"]] - printed[row["case"]])
     }
-    assert nearer == {
-        ("aiconfigurator", "S1"), ("aiconfigurator", "P4"), ("llm-d-planner", "P1"), ("llm-d-planner", "P4"),
-    }  # fmt: skip
+    assert nearer == {("aiconfigurator", "S1"), ("aiconfigurator", "P4"), ("llm-d-planner", "P4")}
 
 
 # ---- properties of every launch

@@ -1238,6 +1238,36 @@ def test_sizes_of_drafted_steps_are_whole_requests(release: str, newer: str, gra
     assert (found.graphs.piecewise, found.graphs.full) == graphs
 
 
+_MTP_LAUNCH: dict[str, Any] = {"max_num_seqs": 2, "speculative_config": {"method": "mtp", "num_speculative_tokens": 3}}
+_SHORT_CACHE: dict[str, Any] = {"kv_cache_dtype": "fp8"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "card", "has_full"),
+    [
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE, _3090, False),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE, _GB10, False),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE, _H100, True),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE, _B200, True),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH, _3090, True),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | {"attention_backend": "flashinfer"}, _3090, False),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE | {"attention_backend": "TRITON_ATTN"}, _3090, True),
+        ("Qwen/Qwen3.6-27B-FP8", {"max_num_seqs": 2, **_SHORT_CACHE}, _3090, True),
+        (_LLAMA, {"max_num_seqs": 2, "speculative_config": _EAGLE3, **_SHORT_CACHE}, _3090, True),
+    ],
+)
+def test_flashinfer_decodes_drafts_without_full_graphs(
+    model: str, given: dict[str, Any], card: dict[str, Any], *, has_full: bool
+) -> None:
+    """Its graphs are for one token of each request, except on Hopper and datacenter Blackwell GPUs.
+
+    Layers with states and an 8-bit cache choose FlashInfer (v1/attention/backends/flashinfer.py, 0.27.1 :895-936).
+    """
+    found = _started(model, given, "0.27.1", card)
+    assert (found.graphs.full > 0) is has_full
+    assert found.graphs.piecewise > 0
+
+
 @pytest.mark.parametrize(("release", "doubles"), [("0.22.1", False), ("0.24.0", True)])
 def test_the_newer_runner_captures_adapters_separately_since_0_24(release: str, *, doubles: bool) -> None:
     """0.24.0 v1/worker/gpu/cudagraph_utils.py:183: a graph with adapters and one without."""

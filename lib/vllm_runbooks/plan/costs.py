@@ -614,19 +614,26 @@ _MANY_CARDS = int(3.6 * GIB)
 """5 printed launches of large models on 2 to 16 GPUs before 0.11: 2.4 to 3.5 GiB."""
 _SPARSE = int(4.5 * GIB)
 """4 printed launches of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
+_SPARSE_GRAPH = 0.025
+"""GiB of each graph with a sparse attention indexer: four printed estimates (GLM-5.2, DeepSeek V4), 0 to 0.046."""
+
+
+def _graph_row(settings: LaunchSettings) -> GraphMemory:
+    rows: Mapping[str, GraphMemory] = load_table("cuda_graph_memory", GraphMemory)
+    return next(row for row in rows.values() if row.applies_to(settings))
 
 
 def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
     count = settings.graphs.piecewise + settings.graphs.full
     if settings.graphs.is_eager or not count:
         return NOTHING, "no CUDA graphs are captured"
-    rows = load_table("cuda_graph_memory", GraphMemory).values()
-    row = next(row for row in rows if row.applies_to(settings))
-    expected = row.fixed + row.per_graph * count
-    low, middle, high = _gib(expected * row.low, expected, expected * row.high)
+    row = _graph_row(settings)
+    is_sparse = _SPARSE_DOUBT in _figures(shape).doubts
+    expected = row.fixed + (max(row.per_graph, _SPARSE_GRAPH) if is_sparse else row.per_graph) * count
+    low, middle, high = _gib((row.fixed + row.per_graph * count) * row.low, expected, expected * row.high)
     if settings.ranks.tensor > 1 and settings.key < _MANY_CARDS_UNTIL:
         high = max(high, _MANY_CARDS)
-    if _SPARSE_DOUBT in _figures(shape).doubts:
+    if is_sparse:
         high = max(high, _SPARSE)
     return Band(low, middle, high), row.source
 
@@ -640,6 +647,38 @@ def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
 _ESTIMATE = (0.6, 1.0, 2.4)
 """Ratio of the estimate to the captured memory: 25 printed pairs, 10th, 50th and 90th
 percentile."""
+_ESTIMATE_OF_RUNNER = (0.6, 2.7, 3.6)
+"""The same of the newer runner: 3 launches of 0.29.0 to 0.31.0 on A100, L4 and RTX 4070, whose memory leaves 2.1 to 2.9
+times the usual captured memory for it."""
+_STATES_IN_CONTEXT: Key = (0, 26)
+_STATE_BYTES = 16
+_STATE_GRAPH = 24 * _MIB
+_STATE_SOURCE = (
+    "with gated linear attention, 24 MiB per full graph and 16 bytes per value of max_num_batched_tokens tokens"
+    " (https://github.com/vllm-project/vllm/issues/50780; three printed estimates of 0.26 to 0.28: 1.19 to 1.94 GiB)"
+)
+
+
+def _states_estimated(shape: Shape, settings: LaunchSettings) -> int:
+    """What the estimate counts in addition for layers with gated linear attention.
+
+    The first full graph is profiled with a context of max_num_batched_tokens tokens, whose states are counted as graph
+    memory. The second one stands for all others, in place of the usual memory of each.
+    """
+    width = max(
+        (
+            mixer.value_heads * mixer.value_dim
+            for layer in shape.kinds
+            for mixer in layer.mixers
+            if isinstance(mixer, Recurrent)
+        ),
+        default=0,
+    )
+    if not width or not settings.graphs.full or settings.is_v2_runner or settings.key < _STATES_IN_CONTEXT:
+        return 0
+    values = settings.scheduler.batched_tokens * -(-width // settings.ranks.tensor)
+    usual = int(_graph_row(settings).per_graph * GIB)
+    return settings.graphs.full * (_STATE_GRAPH - usual) + values * _STATE_BYTES
 
 
 def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
@@ -658,11 +697,13 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
             "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS is off: no memory reserved for CUDA graphs",
         )
     band, source = _graphs(shape, settings)
-    low, middle, high = _ESTIMATE
+    low, middle, high = _ESTIMATE_OF_RUNNER if settings.is_v2_runner else _ESTIMATE
+    states = _states_estimated(shape, settings)
+    text = f"vLLM's estimate, which was {low} to {high} times the memory used in measured captures; {source}"
     return Term(
         "cuda_graphs",
-        Band(int(band.low * low), int(band.expected * middle), int(band.expected * high)),
-        f"vLLM's estimate, which was 0.6 to 2.4 times the memory used in 25 measured captures; {source}",
+        Band(int(band.low * low), int(band.expected * middle) + states, int(band.expected * high) + 2 * states),
+        f"{text}; {_STATE_SOURCE}" if states else text,
     )
 
 

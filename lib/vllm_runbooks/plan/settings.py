@@ -906,6 +906,8 @@ class _LaunchSettler:
             pieces = 0
             whole = whole if "cudagraph_mode" in self.compilation else 0
         query = 1 + speculation.tokens
+        if query > 1 and whole == 1 and self._has_single_token_graphs():
+            whole = 0
         sizes = self._sizes(batch, requests, query)
         decodes: Sequence[int] = sizes
         if query > 1 and whole == 1 and sizes:
@@ -919,6 +921,18 @@ class _LaunchSettler:
         if whole == 1:
             decodes = [size for size in decodes if query <= size <= requests * query]
         return pieces * len(sizes) * cases, (len(decodes) * cases if whole else 0), is_compiled
+
+    def _has_single_token_graphs(self) -> bool:
+        """Whether the attention's full graphs are for one token of each request, so drafts are decoded without them.
+
+        It is FlashInfer where neither FlashAttention 3 nor TensorRT-LLM's kernels read an 8-bit cache
+        (v1/attention/backends/flashinfer.py, 0.20.2 :713-743, 0.27.1 :895-936). Other models may use Triton.
+        """
+        backend = self.options.get("attention_backend")
+        is_short = str(self.options.get("kv_cache_dtype") or "auto").startswith("fp8")
+        by_default = backend is None and is_short and self.has_state and not self.has_latent
+        has_others = self.capability is None or self.capability[0] in (9, 10)
+        return not has_others and (by_default or str(backend).upper() == "FLASHINFER")
 
     def _mode(self, level: str) -> tuple[int, int]:
         option = self.compilation.get("cudagraph_mode")
