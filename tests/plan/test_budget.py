@@ -197,6 +197,7 @@ def test_a_closer_peer_is_named() -> None:
     }
     assert nearer == {
         ("aiconfigurator", "S1"), ("aiconfigurator", "P4"), ("llm-d-planner", "P1"), ("llm-d-planner", "P4"),
+        ("llm-d-planner", "N8"),
     }  # fmt: skip
 
 
