@@ -317,3 +317,26 @@ def test_unread_variants_of_deepseek_v4_are_unknown(changed: dict[str, Any], mis
     """Other ratios of compression and the vision variant are not guessed."""
     config = _config("deepseek-ai/DeepSeek-V4-Flash") | changed
     assert missing in inventory(shape(config)).missing
+
+
+# ---- Laguna, and text parts alone
+
+
+@pytest.mark.parametrize(
+    ("changed", "missing"),
+    [
+        ({"gating": "per-element"}, "gating"),
+        ({"num_attention_heads_per_layer": [48, 64]}, "num_attention_heads_per_layer"),
+        ({"num_attention_heads_per_layer": ["x"] * 40}, "num_attention_heads_per_layer"),
+        ({"swa_attention_sink_enabled": True}, "swa_attention_sink_enabled"),
+    ],
+)
+def test_unread_variants_of_laguna_are_unknown(changed: dict[str, Any], missing: str) -> None:
+    """Gates per element, odd lists of heads, and sinks are named."""
+    assert any(missing in field for field in shape({**_config("poolside/Laguna-XS-2.1"), **changed}).missing)
+
+
+def test_a_text_part_alone_has_no_encoder() -> None:
+    """`qwen3_5_moe_text` is the text part of `qwen3_5_moe`, as a model of its class."""
+    model = shape(_config("Qwen/Qwen3.8-2.4T-A95B"))
+    assert (model.missing, model.encoders, model.layers) == ((), (), 92)
