@@ -441,7 +441,7 @@ def _steps(
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
         servers = best.layout.replicas
         yield Step("Next", f"To write the files of the {servers} servers and an nginx configuration, add {DEPLOY} DIR.")
-    if answer.fits or remedies:
+    if answer.fits or any(remedy.plan.deployment for remedy in remedies):
         return
     if best is not None and best.fits is None and not plan_words.option(best, "max_model_len"):
         yield Step("Next", "Give the model's context: --max-model-len N.")
