@@ -24,15 +24,15 @@ from vllm_runbooks.reading import startup_log
 
 pytestmark = pytest.mark.benchmark
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(figures: Figures) -> None:
     """Reading with the whole catalog costs at most a tenth of one `re.search` per pattern and line."""
     shelf = catalog.load_catalog()
     searches = [re.compile(scan.expand(pattern), re.ASCII).search for pattern in shelf.patterns.patterns]
-    text = START + chatter(20_000)
-    part = (START + chatter(1500)).splitlines()
+    text = START + chatter(10_000)
+    part = (START + chatter(500)).splitlines()
     evidence = Evidence((Document("a.log", text),))
 
     def naive() -> int:
@@ -55,12 +55,15 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
 def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figures: Figures) -> None:
     """Statistics, access and request lines, and long runs of equal lines: their cost is compared with a loop."""
     shelf = catalog.load_catalog()
-    lines = [line for line in chatter(150_000).splitlines(keepends=True) if " INFO" in line]
+    lines = [line for line in chatter(30_000).splitlines(keepends=True) if " INFO" in line]
+    statistics, requests = (
+        "".join(line for line in lines if (" request " in line) is is_request) for is_request in (False, True)
+    )
     logs = {
-        "statistics and access lines": (START + "".join(line for line in lines if " request " not in line), 60),
-        "request lines": (START + "".join(line for line in lines if " request " in line), 40),
-        "blank lines": ("\n" * 300_000, 30),
-        "equal lines": ("a\n" * 300_000, 30),
+        "statistics and access lines": (START + statistics * (48 * MIB // len(statistics)), 8),
+        "request lines": (START + requests * (48 * MIB // len(requests)), 8),
+        "blank lines": ("\n" * 300_000, 15),
+        "equal lines": ("a\n" * 300_000, 15),
     }
     for kind, (text, limit) in logs.items():
         evidence = Evidence((Document("a.log", text),))
@@ -75,7 +78,7 @@ def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figure
         read()
         ratios = [seconds(read) / seconds(loop) for _ in range(ROUNDS)]
         figures.note(f"log reader: MB per second of CPU time, {kind}", len(text) / seconds(read) / 1e6, form=".1f")
-        figures.note(f"log reader: CPU time of {kind} / of a search for one word", ratios, at_most=limit, form=".0f")
+        figures.note(f"log reader: CPU time of {kind} / of a search for one word", ratios, at_most=limit, form=".1f")
 
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
@@ -98,7 +101,7 @@ def diagnosed(log: Path) -> tuple[Run, dict[str, Any]]:
 FULL = pytest.mark.full
 
 
-@pytest.mark.parametrize("sizes", [(1, 8, 32), pytest.param((1, 32, 1024), marks=FULL)], ids=["32 MiB", "1 GiB"])
+@pytest.mark.parametrize("sizes", [(1, 4, 16), pytest.param((1, 32, 1024), marks=FULL)], ids=["16 MiB", "1 GiB"])
 def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Path, figures: Figures) -> None:
     """A MiB more costs the same at every size; the whole process stays below 200 MB; the end of the log is found."""
     log = tmp_path / "a.log"
@@ -107,7 +110,7 @@ def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Pat
     rates = []
     for size in sizes:
         write(log, size * MIB)
-        run, answer = min((diagnosed(log) for _ in range(3 if size < 100 else 1)), key=lambda done: done[0].cpu_seconds)
+        run, answer = min((diagnosed(log) for _ in range(2 if size < 100 else 1)), key=lambda done: done[0].cpu_seconds)
         rates.append((run.cpu_seconds - base) / size)
         assert (answer["outcome"], answer["root_cause"]["class"]) == ("failed", "storage.disk_full")
         figures.note("diagnose: memory for logs of any size, MiB", run.resident_mib, at_most=200, form=".0f")
@@ -119,7 +122,7 @@ def test_cost_is_linear_and_memory_bounded(sizes: tuple[int, ...], tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("size", [24, pytest.param(200, marks=FULL)])
+@pytest.mark.parametrize("size", [8, pytest.param(200, marks=FULL)])
 @pytest.mark.parametrize("separator", [" ", "\r", ""], ids=["blanks", "returns", "glued"])
 def test_a_file_without_a_newline_is_read(size: int, separator: str, tmp_path: Path, figures: Figures) -> None:
     """Of any length in bounded memory, and its end is found all the same."""
