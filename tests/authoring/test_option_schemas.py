@@ -75,7 +75,8 @@ GOOD = [
 BAD = [
     "dtype: bf16", "tensor-parallel-size: two", "max-model-len: 16x", "gpu-memory-utilization: high",
     "compilation-config: {cudagraph_modes: PIECEWISE}", "kv-transfer-config: {kv_role: both}", "swap-space: 4",
-    "max-model-length: 4096", "compilation-config: {cudagraph_mode: PIECEWISED}", "kernel-config: {moe_backend: deepgem}",
+    "max-model-length: 4096", "compilation-config: {cudagraph_mode: PIECEWISED}",
+    "kernel-config: {moe_backend: deepgem}",
 ]  # fmt: skip
 
 
