@@ -301,3 +301,27 @@ def test_a_missing_sdk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert err.startswith("vllm-runbooks: mcp is not installed")
     assert err.endswith("run: pip install 'vllm-runbooks[mcp]'\n")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("root", "is_read"), [(".", True), ("scripts", False)])
+def test_the_settings_of_a_project_count_if_they_are_in_a_root(
+    tmp_path: Path,
+    root: str,
+    is_read: bool,  # noqa: FBT001
+) -> None:
+    """Release, GPUs, rules and baseline, as for the command; a file outside of the roots is not opened."""
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (tmp_path / ".git").mkdir()
+    (scripts / "a.sh").write_text("vllm serve m --swap-space 4 --turbo\n", encoding="utf-8")
+    settings = 'vllm = "0.11.0"\nignore = ["safety"]\nbaseline = "known.json"\n'
+    (tmp_path / ".vllm-runbooks.toml").write_text(settings, encoding="utf-8")
+    known = {"format": 1, "files": {"scripts/a.sh": [{"rule": "option.unknown", "text": "--turbo", "count": 1}]}}
+    (tmp_path / "known.json").write_text(json.dumps(known), encoding="utf-8")
+
+    path = str(scripts / "a.sh")
+    reply = tools.lint(Roots.of([tmp_path / root]), path=path, text="", vllm="", gpus="", details=True)
+
+    rules = {issue["rule"] for issue in reply.document["issues"]}
+    assert ("option.unknown" in rules, "safety.open-port" in rules) == (not is_read, not is_read)
+    assert ("0.11.0" in json.dumps(reply.document["vllm"])) is is_read

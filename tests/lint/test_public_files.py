@@ -1144,3 +1144,15 @@ def test_devices_of_a_variable_are_not_counted(devices: str, is_error: bool) -> 
     assert [line.split()[1] for line in found("compose.yaml", text) if line.startswith("error")] == (
         ["meaning.more-gpus-than-given"] if is_error else []
     )
+
+
+def test_a_script_goes_on_with_the_variables_that_it_needs() -> None:
+    """With `set -u` it stops without them; with them a function that looks for a program finds one."""
+    script = """
+        set -u
+        echo "$NEEDED"
+        find() { for name in python3 python; do if command -v "$name"; then return 0; fi; done; return 1; }
+        if ! find; then exit 1; fi
+        vllm serve org/m
+        """
+    assert launches("run.sh", script) == 1

@@ -97,10 +97,16 @@ def check_names(names: Iterable[str], rules: Collection[str], where: str) -> tup
     return split
 
 
-def find_settings(folder: Path, rules: Collection[str], checks: Mapping[str, Callable[[str], object]]) -> LintSettings:
+def find_settings(
+    folder: Path,
+    rules: Collection[str],
+    checks: Mapping[str, Callable[[str], object]],
+    is_readable: Callable[[Path], bool] = lambda _: True,
+) -> LintSettings:
     """Load the settings for a file in this folder: the nearest upwards, as far as the repository or the home folder.
 
-    `checks` has functions that raise an `InputError` for a value of a setting, by the setting's name.
+    `checks` has functions that raise an `InputError` for a value of a setting, by the setting's name. A file that is
+    not readable is not opened.
 
     Raises:
         InputError: a settings file cannot be read, or has a setting that is unknown or not valid.
@@ -113,7 +119,7 @@ def find_settings(folder: Path, rules: Collection[str], checks: Mapping[str, Cal
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 - without a home it stays as it is
     for parent in (start, *start.parents):
         for name in FILES:
-            table = _table(parent / name)
+            table = _table(parent / name) if is_readable(parent / name) else None
             if table is not None:
                 settings = _settings(table, parent / name, rules)
                 for key, check in checks.items():

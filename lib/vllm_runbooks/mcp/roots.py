@@ -35,11 +35,11 @@ class Roots:
                 "no folder is granted: the client has no roots; pass the text, or start the server with --root DIR"
             )
         try:
-            paths = [path for path in ((root / name).resolve() for root in self.folders) if self._contains(path)]
+            paths = [path for path in ((root / name).resolve() for root in self.folders) if self.contains(path)]
             path = next((path for path in paths if path.exists()), None)
             if path is not None and (path.is_dir() or path.is_file()):
                 links = path.iterdir() if path.is_dir() else ()
-                if outside := next((link for link in links if not self._contains(link.resolve())), None):
+                if outside := next((link for link in links if not self.contains(link)), None):
                     raise InputError(f"{name}: contains {outside.name}, a link to outside of {self}; name the files")
                 return path
         except (OSError, RuntimeError, ValueError):  # too long, a circle of links, or a NUL character
@@ -48,8 +48,9 @@ class Roots:
             raise InputError(f"{name[:200]}: is outside of {self}; use a file there, or pass the text")
         raise InputError(f"{name[:200]}: no such file in {self}; check the path")
 
-    def _contains(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self.folders)
+    def contains(self, path: Path) -> bool:
+        """Whether a file or folder is in a root, also if links lead to it."""
+        return any(path.resolve().is_relative_to(root) for root in self.folders)
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.folders))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,14 +85,27 @@ def diagnose(
 
 def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: bool) -> Reply:
     """Check a script, manifest or program as `vllm-runbooks lint --fix` does; the diff is part of the text."""
-    from vllm_runbooks.lint import checking, render
+    from vllm_runbooks.lint import baseline, checking, knowledge, render, selection
 
     name, script, folder = _script(roots, path, text)
-    options: dict[str, Any] = {"name": name, "vllm": vllm or None, "gpus": _gpus(gpus), "folder": folder}
+    rules = knowledge.knowledge().rules
+    settings = selection.find_settings(folder, rules, {}, roots.contains) if folder else selection.LintSettings()
+    options: dict[str, Any] = {
+        "name": name,
+        "vllm": vllm or settings.vllm,
+        "gpus": _gpus(gpus) or _gpus(settings.gpus or ""),
+        "folder": folder,
+        "selection": settings.selection,
+    }
     linted = checking.lint_text(script, **options, fix=True)
     if not (linted.deployments or linted.issues) and checking.log_starts(script, name):
         raise InputError("this is a log, not a script; use diagnose")
-    shown = replace(linted, issues=_reported(linted.issues)) if not details else linted
+    if settings.baseline is not None:
+        path_of_known = roots.existing(settings.baseline)
+        known = baseline.read(path_of_known).get(baseline.relative(name, path_of_known), Counter())
+        linted = replace(linted, issues=baseline.without_known(linted.issues, known))
+    is_short = not details or settings.profile is not None
+    shown = replace(linted, issues=settings.reported(linted.issues, rules)) if is_short else linted
     label = redact.redact_name(Path(name).name) or "the text"
     hidden = checking.hidden(script, options)
     diff = render.diff_view(hidden, linted.fixed or hidden, label)
@@ -197,13 +211,6 @@ def _gpus(spec: str) -> str | None:
     if spec.strip() and spec.strip().casefold() != LOCAL and not is_by_name(spec):
         raise InputError(f"gpus: {spec[:80]!r} is a file; use names as in 8xRTX3090, or {LOCAL}")
     return spec.strip() or None
-
-
-def _reported(issues: Iterable[Any]) -> tuple[Any, ...]:
-    from vllm_runbooks.lint import knowledge
-    from vllm_runbooks.lint.selection import LintSettings
-
-    return LintSettings().reported(issues, knowledge.knowledge().rules)
 
 
 def _reply(tool: str, blocks: Iterable[TextBlock], record: Any, *, details: bool) -> Reply:

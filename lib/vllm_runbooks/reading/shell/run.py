@@ -353,7 +353,7 @@ def _run_perhaps(shell: Shell, body: Sequence[syntax.Item], status: Status, ends
         ends.is_lost |= ends.is_sure and is_likely and not shell.reached
     if status.code == 0 and not signal:
         ends.likely = ends.likely or shell.status
-    elif status.code == 0 and signal and signal.kind in ("exit", "return") and shell.reached:
+    elif status.code == 0 and signal and (shell.reached or not reached) and signal.kind in ("exit", "return"):
         ends.ended = shell.status._replace(origin="assumed")
         shell.returned = ends.ended if signal.kind == "return" else shell.returned
     shell.reached = reached and status.code != 0
@@ -666,7 +666,7 @@ def _run_builtin(shell: Shell, command: syntax.Simple, go: Run) -> Signal | None
 
 
 def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: syntax.Simple) -> Signal | None:
-    positional, loops, returned = shell.state.positional, shell.loops, shell.returned
+    positional, loops, returned, reached = shell.state.positional, shell.loops, shell.returned, shell.reached
     shell.returned, shell.loops = None, 0
     # `main "$@"` gets the script's own arguments, which are unknown.
     handed = [word.raw for word in command.words[1:] if isinstance(word, syntax.WordNode)]
@@ -686,7 +686,7 @@ def _call(shell: Shell, body: syntax.Command, fields: Sequence[Field], command: 
     if signal and signal.kind == "return":
         signal = None
     if shell.returned and not signal:
-        shell.reached, shell.status = True, shell.returned
+        shell.reached, shell.status = reached, shell.returned
     shell.returned = returned
     return signal
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.core.printed import literal, masked, pairs
+from vllm_runbooks.reading import documents
 
 MAX_LENGTH = 16_000
 _MAX_LINES = 200
@@ -42,13 +43,6 @@ _CALL = re.compile(
 _COMPOSE = re.compile(r"\s{0,40}command: ?[>|][-+]?\s{0,8}\Z", re.ASCII)
 _COMMENT = re.compile(r"(?:^|\s)#[^'\"]{0,400}\Z")
 _OPTION = re.compile(r"\s{0,16}--?[A-Za-z][\w.-]{0,80}(?:[ =]|\s{0,4}\\?\Z)", re.ASCII)
-_IMAGE = re.compile(
-    r"(?:[\w.:-]{1,100}/){0,4}[\w.-]{0,60}vllm[\w.-]{0,60}(?::[\w.-]{1,80})?(?:@sha256:\w{1,64})?\Z", re.ASCII
-)
-_VALUED = frozenset(
-    {"-v", "--volume", "--name", "-e", "--env", "--network", "--mount", "--entrypoint", "--hostname", "-h", "--label"}
-)
-"""Options of `docker run` whose value may look like an image."""
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 _COMMANDS = {"serve": 1, "bench": 2}
 """Commands of `vllm`, and the number of words before their options."""
@@ -154,7 +148,5 @@ def _vllm_words(text: str) -> list[str]:
             return words[index + _COMMANDS[word] :]
         if word.startswith("vllm.entrypoints.") or word.endswith(_SCRIPTS):
             return words[index + 1 :]
-    for index, word in enumerate(words):
-        if index and _IMAGE.match(word) and words[index - 1] not in _VALUED:
-            return words[index + 1 :]
-    return []
+    launches = documents.read_kind(text, "shell", is_page=True).starts  # of a container's image
+    return [word.raw if word.value is None else word.value for word in launches[0].words] if launches else []
