@@ -218,10 +218,14 @@ def test_matrix_products_and_autotuning_of_flashinfer_have_their_own_fixes() -> 
 
 
 def test_a_failed_matrix_product_of_vllm_offers_another_backend() -> None:
-    """Since releases have the option."""
+    """Since releases have the option, also where a kernel of FlashInfer lacks the GPU's architecture."""
     text = raised("RuntimeError: cutlass_gemm_caller, /b/csrc/quantization/w8a8/acme.cuh:9, Error Internal", LOADER)
     assert diagnose(text).remedies[0].title == UPGRADE
-    assert "(linear_backend)" in diagnose(text.replace("0.19.0", "0.27.1")).remedies[0].title
+    error = "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"
+    for log in (text, raised(error, LOADER, "flashinfer/gemm/gemm_base.py")):
+        edits = diagnose(log.replace("0.19.0", "0.27.1")).remedies[0].edits
+        assert [(edit.name, edit.value) for edit in edits] == [("linear_backend", "marlin")]
+    assert not diagnose(raised(error, LOADER).replace("0.19.0", "0.27.1")).remedies[0].edits
 
 
 def test_an_option_that_the_message_names_as_given_can_be_removed() -> None:
