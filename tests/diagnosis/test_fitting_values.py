@@ -211,6 +211,10 @@ CACHE = {
         log(loaded(13.5), NO_BLOCKS),
         [{"gpu_memory_utilization": 0.95}, "Use a quantized checkpoint", "Shard the model across"],
     ),
+    "more memory is missing than the rest of any GPU": (
+        log(loaded(21.28), cache(-26.31), NO_BLOCKS),
+        ["Use a quantized checkpoint", "Shard the model across"],
+    ),
     "the share is small": (
         log(loaded(0.43), NO_BLOCKS, gpu_memory_utilization=0.1),
         [{"gpu_memory_utilization": 0.9}],

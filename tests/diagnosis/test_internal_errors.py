@@ -19,6 +19,7 @@ from vllm_runbooks.lint import knowledge
 BEGIN = "(APIServer pid=7) INFO 11-20 08:00:00 [utils.py:299] vLLM API server version 0.19.0\n"
 PACKAGES = "/opt/venv/lib/python3.12/site-packages"
 LOADER = "vllm/model_executor/models/acme.py"
+COMPILED = "torch/_functorch/_aot_autograd/runtime_wrappers.py"
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
 WRAPPER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 UPGRADE = "Upgrade to the latest patch release of vLLM"
@@ -56,6 +57,11 @@ def internal(text: str) -> Finding:
         ("TypeError: bad operand", [SCHEDULER, "/usr/lib/python3.12/copy.py"], "vLLM"),
         ("RuntimeError: no kernel for these sizes", [LOADER, "flashinfer/decode.py"], "FlashInfer"),
         ("RuntimeError: Assertion error (/b/deepgemm-src/csrc/apis/attention.hpp:9): n == 1", [LOADER], "DeepGEMM"),
+        (
+            "RuntimeError: acme_gemm, /b/csrc/quantization/w8a8/acme.cuh:9, Error Internal",
+            [COMPILED],
+            "a kernel of vLLM",
+        ),
         ("AssertionError: Expected code to be unreachable, but got: None", [SCHEDULER], "vLLM"),
     ],
 )
@@ -209,6 +215,17 @@ def test_matrix_products_and_autotuning_of_flashinfer_have_their_own_fixes() -> 
     assert first(raised(error, *frames)) == ("VLLM_NVFP4_GEMM_BACKEND",)
     assert first(raised(error, *frames[:2])) == ("enable_flashinfer_autotune",)
     assert first(raised(error, LOADER, "flashinfer/decode.py")) == ()
+
+
+def test_a_failed_matrix_product_of_vllm_offers_another_backend() -> None:
+    """Since releases have the option, also where a kernel of FlashInfer lacks the GPU's architecture."""
+    text = raised("RuntimeError: cutlass_gemm_caller, /b/csrc/quantization/w8a8/acme.cuh:9, Error Internal", LOADER)
+    assert diagnose(text).remedies[0].title == UPGRADE
+    error = "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device"
+    for log in (text, raised(error, LOADER, "flashinfer/gemm/gemm_base.py")):
+        edits = diagnose(log.replace("0.19.0", "0.27.1")).remedies[0].edits
+        assert [(edit.name, edit.value) for edit in edits] == [("linear_backend", "marlin")]
+    assert not diagnose(raised(error, LOADER).replace("0.19.0", "0.27.1")).remedies[0].edits
 
 
 def test_an_option_that_the_message_names_as_given_can_be_removed() -> None:

@@ -20,6 +20,8 @@ _MAX_UTILIZATION = 0.95
 _WEIGHTS_SHARE = 0.82
 """Part of the memory budget that the weights may use if the other needs are unknown."""
 _LARGE_GPU_GIB = 70.0
+_MOST_GPU_GIB = 300.0
+"""No GPU of the catalog has more memory."""
 _LARGE_PART, _SMALL_GPU_GIB = 0.4, 14.0
 """From this part of the budget on the weights matter; the budget of a small GPU, if it is unknown."""
 _RESERVE_GIB = 1.5
@@ -607,7 +609,8 @@ def _no_blocks(figures: _Figures) -> _Values:
     if share is not None and share <= _DEFAULT_UTILIZATION - 0.1 and not figures.is_unified:
         yield "fit_utilization", _DEFAULT_UTILIZATION
     elif (share is None or share < _MAX_UTILIZATION) and not figures.is_unified:
-        yield "room_for_share", _MAX_UTILIZATION
+        room = (_MAX_UTILIZATION - (share or _DEFAULT_UTILIZATION)) * (total or _MOST_GPU_GIB)
+        yield "room_for_share", _MAX_UTILIZATION if available is None or need - available < room else None
     if weights is None or weights > _LARGE_PART * (figures.budget or _SMALL_GPU_GIB):
         yield "weights_matter", "yes"
         yield "quantized", figures.quantization or figures.model if figures.is_quantized else None

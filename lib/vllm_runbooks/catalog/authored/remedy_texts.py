@@ -27,9 +27,9 @@ DERIVED = frozenset({
     "allowed", "closest", "defines_service", "distribution", "dividing_ranks", "first_release", "frames",
     "gpu_backends", "gpu_kinds", "in_aiter", "in_attention", "in_autotuning", "in_deep_gemm",
     "in_encoder_attention", "in_flashinfer", "in_flashinfer_gemm", "in_gpu_code", "in_lora", "in_moe",
-    "in_multimodal", "in_speculative", "in_startup", "json_near", "json_option", "json_value", "latest_release",
-    "message", "near", "near_value", "next_port", "rejects_block_size", "rejects_dtype", "rejects_kv_cache_dtype",
-    "respelt", "serving_release",
+    "in_multimodal", "in_speculative", "in_startup", "in_vllm_gemm", "json_near", "json_option", "json_value",
+    "latest_release", "message", "near", "near_value", "next_port", "rejects_block_size", "rejects_dtype",
+    "rejects_kv_cache_dtype", "respelt", "serving_release",
 })  # fmt: skip
 """What remedies may use besides the captures: the whole exception, its features, the package to install, releases,
 names and values that were probably intended."""

@@ -38,8 +38,9 @@ _COMPARED = frozenset({
     "address", "age_minutes", "component", "connect_error", "differences", "dropped", "frame", "free", "have",
     "in_aiter", "in_attention", "in_autotuning", "in_deep_gemm", "in_flashinfer", "in_flashinfer_gemm",
     "in_gpu_code", "in_kv_transfer", "in_lora", "in_micro_batches", "in_moe", "in_multimodal", "in_pipeline",
-    "in_prefix_caching", "in_scheduler", "in_speculative", "in_structured", "in_tool_calls", "last_time", "need",
-    "node", "node_ip", "nodes", "own_rank", "peer", "port", "query", "ranks", "refused", "resource",
+    "in_prefix_caching", "in_scheduler", "in_speculative", "in_structured", "in_tool_calls", "in_vllm_gemm",
+    "last_time", "need", "node", "node_ip", "nodes", "own_rank", "peer", "port", "query", "ranks", "refused",
+    "resource",
 })  # fmt: skip
 
 
