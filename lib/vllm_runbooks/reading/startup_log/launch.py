@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from vllm_runbooks.core.printed import literal, masked, pairs
-from vllm_runbooks.reading import documents
 
 MAX_LENGTH = 16_000
 _MAX_LINES = 200
@@ -148,5 +147,7 @@ def _vllm_words(text: str) -> list[str]:
             return words[index + _COMMANDS[word] :]
         if word.startswith("vllm.entrypoints.") or word.endswith(_SCRIPTS):
             return words[index + 1 :]
-    launches = documents.read_kind(text, "shell", is_page=True).starts  # of a container's image
+    from vllm_runbooks.reading import documents  # for a container's image alone: most logs need no other reader
+
+    launches = documents.read_kind(text, "shell", is_page=True).starts
     return [word.raw if word.value is None else word.value for word in launches[0].words] if launches else []
