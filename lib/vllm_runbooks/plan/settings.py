@@ -929,8 +929,8 @@ class _LaunchSettler:
         (v1/attention/backends/flashinfer.py, 0.20.2 :713-743, 0.27.1 :895-936). Other models may use Triton.
         """
         backend = self._attention()[0]
-        is_short = str(self.options.get("kv_cache_dtype") or "auto").startswith("fp8")
-        by_default = backend is None and is_short and self.has_state and not self.has_latent
+        is_fp8 = str(self.options.get("kv_cache_dtype") or "auto").startswith("fp8")
+        by_default = backend is None and is_fp8 and self.has_state and not self.has_latent
         has_others = self.capability is None or self.capability[0] in (9, 10)
         return not has_others and (by_default or backend == "FLASHINFER")
 
