@@ -325,3 +325,15 @@ def test_the_settings_of_a_project_count_if_they_are_in_a_root(
     rules = {issue["rule"] for issue in reply.document["issues"]}
     assert ("option.unknown" in rules, "safety.open-port" in rules) == (not is_read, not is_read)
     assert ("0.11.0" in json.dumps(reply.document["vllm"])) is is_read
+
+
+def test_settings_with_a_circle_of_links_are_not_opened(tmp_path: Path) -> None:
+    """The script is checked without them."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.sh").write_text("vllm serve m --turbo\n", encoding="utf-8")
+    (tmp_path / ".vllm-runbooks.toml").symlink_to(".vllm-runbooks.toml")
+
+    path = str(tmp_path / "a.sh")
+    reply = tools.lint(Roots.of([tmp_path]), path=path, text="", vllm="", gpus="", details=False)
+
+    assert "option.unknown" in {issue["rule"] for issue in reply.document["issues"]}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.records import Answer
-from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.diagnosis import diagnosing, fitting_values
 from vllm_runbooks.reading import sources
 
 ENGINE = "(EngineCore pid=10) ERROR 11-20 08:00:09 [core.py:1006] "
@@ -351,3 +352,8 @@ def test_swap_space_is_no_memory_of_the_gpu() -> None:
     )
 
     assert fixes(asked("\n".join(lines)))[0] == {"swap_space": 0}
+
+
+def test_no_gpu_has_more_memory_than_is_assumed_at_most() -> None:
+    """Else a share of its memory that would be enough is not offered."""
+    assert max(gpu.memory_gib for gpu in specs().table.gpus) <= fitting_values._MOST_GPU_GIB

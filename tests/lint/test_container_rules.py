@@ -363,11 +363,18 @@ _LIMITED = "{VLLM_CPU_KVCACHE_SPACE: 30}\n    deploy: {resources: {limits: {memo
 def test_the_cache_on_a_cpu_is_compared_with_the_limit_of_its_container(
     name: str, form: str, options: str, memory: str
 ) -> None:
-    """Units as Docker and Kubernetes read them; no limit, or an unknown one, is no error."""
+    """Units as Docker and Kubernetes read them; no limit, an unknown one, or an image for GPUs is no error."""
     text = form.format(options=options, keys=f"    {options}", container=f"    {options}", arguments="", pod="")
-    issues = checking.lint_text(text, name=name, vllm="0.24.0").issues
-    told = [issue.message for issue in issues if issue.rule == "environment.cpu-cache-too-large"]
-    assert [f"has {memory} GiB" in message for message in told] == ([True] if memory else [])
+    on_gpus, on_cpu = (
+        [
+            issue.message
+            for issue in checking.lint_text(script, name=name, vllm="0.24.0").issues
+            if issue.rule == "environment.cpu-cache-too-large"
+        ]
+        for script in (text, text.replace("vllm-openai", "vllm-openai-cpu"))
+    )
+    assert on_gpus == []
+    assert [f"has {memory} GiB" in message for message in on_cpu] == ([True] if memory else [])
 
 
 @pytest.mark.parametrize(

@@ -1252,6 +1252,13 @@ _SHORT_CACHE: dict[str, Any] = {"kv_cache_dtype": "fp8"}
         ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH, _3090, True),
         ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | {"attention_backend": "flashinfer"}, _3090, False),
         ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | _SHORT_CACHE | {"attention_backend": "TRITON_ATTN"}, _3090, True),
+        ("Qwen/Qwen3.6-27B-FP8", _MTP_LAUNCH | {"attention_config": {"backend": "FLASHINFER"}}, _3090, False),
+        (
+            "Qwen/Qwen3.6-27B-FP8",
+            _MTP_LAUNCH | _SHORT_CACHE | {"attention_config": {"backend": "TRITON_ATTN"}},
+            _3090,
+            True,
+        ),
         ("Qwen/Qwen3.6-27B-FP8", {"max_num_seqs": 2, **_SHORT_CACHE}, _3090, True),
         (_LLAMA, {"max_num_seqs": 2, "speculative_config": _EAGLE3, **_SHORT_CACHE}, _3090, True),
     ],

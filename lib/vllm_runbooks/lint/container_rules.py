@@ -144,8 +144,9 @@ def of_cpu_memory(launch: WrittenLaunch, facts: LaunchFacts, host_gib: float | N
     setting = launch.environment.get(_CPU_SPACE)
     space = (setting.value.value or "").strip() if setting is not None else ""
     sizes = [facts.size(name) or 1 for name in ("tensor_parallel_size", "pipeline_parallel_size")]
-    if setting is None or not re.fullmatch(r"\d{1,9}", space, re.ASCII):
-        return
+    image = launch.image.value if launch.image is not None else None
+    if setting is None or images.is_for_gpus(image) or not re.fullmatch(r"\d{1,9}", space, re.ASCII):
+        return  # on GPUs vLLM does not read the variable
     need = int(space) * sizes[0] * sizes[1]
     least = min((gib for gib in (_limit_gib(launch), host_gib) if gib), default=None)
     if least is not None and need >= least:

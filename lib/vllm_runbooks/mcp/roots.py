@@ -49,8 +49,12 @@ class Roots:
         raise InputError(f"{name[:200]}: no such file in {self}; check the path")
 
     def contains(self, path: Path) -> bool:
-        """Whether a file or folder is in a root, also if links lead to it."""
-        return any(path.resolve().is_relative_to(root) for root in self.folders)
+        """Whether a file or folder is in a root, also if links lead to it; one with a circle of links is in none."""
+        try:
+            target = path.resolve()
+        except (OSError, RuntimeError):
+            return False
+        return any(target.is_relative_to(root) for root in self.folders)
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.folders))

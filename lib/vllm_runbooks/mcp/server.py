@@ -148,7 +148,8 @@ def _add_tools(served: MCPServer[Any], roots: Callable[[ListRootsResult], Roots]
     ) -> CallToolResult:
         """Check vLLM commands in a script, manifest, program or page against a release; shows the safe fixes as a diff.
 
-        Details add what is launched, and issues of style. The file is not changed; secrets are shown as [secret-1].
+        Without vllm or gpus, those in the lint settings of the file's project apply. Details add what is launched, and
+        issues of style. The file is not changed; secrets are shown as [secret-1].
         """
         return await _called(
             partial(tools.lint, roots(granted), path=path, text=text, vllm=vllm, gpus=gpus, details=details)

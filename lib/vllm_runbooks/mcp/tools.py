@@ -101,11 +101,11 @@ def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: b
     if not (linted.deployments or linted.issues) and checking.log_starts(script, name):
         raise InputError("this is a log, not a script; use diagnose")
     if settings.baseline is not None:
-        path_of_known = roots.existing(settings.baseline)
-        known = baseline.read(path_of_known).get(baseline.relative(name, path_of_known), Counter())
+        baseline_file = roots.existing(settings.baseline)
+        known = baseline.read(baseline_file).get(baseline.relative(name, baseline_file), Counter())
         linted = replace(linted, issues=baseline.without_known(linted.issues, known))
-    is_short = not details or settings.profile is not None
-    shown = replace(linted, issues=settings.reported(linted.issues, rules)) if is_short else linted
+    is_filtered = not details or settings.profile is not None
+    shown = replace(linted, issues=settings.reported(linted.issues, rules)) if is_filtered else linted
     label = redact.redact_name(Path(name).name) or "the text"
     hidden = checking.hidden(script, options)
     diff = render.diff_view(hidden, linted.fixed or hidden, label)

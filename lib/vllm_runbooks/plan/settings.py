@@ -928,11 +928,18 @@ class _LaunchSettler:
         It is FlashInfer where neither FlashAttention 3 nor TensorRT-LLM's kernels read an 8-bit cache
         (v1/attention/backends/flashinfer.py, 0.20.2 :713-743, 0.27.1 :895-936). Other models may use Triton.
         """
-        backend = self.options.get("attention_backend")
-        is_short = str(self.options.get("kv_cache_dtype") or "auto").startswith("fp8")
-        by_default = backend is None and is_short and self.has_state and not self.has_latent
+        backend = self._attention()[0]
+        is_fp8 = str(self.options.get("kv_cache_dtype") or "auto").startswith("fp8")
+        by_default = backend is None and is_fp8 and self.has_state and not self.has_latent
         has_others = self.capability is None or self.capability[0] in (9, 10)
-        return not has_others and (by_default or str(backend).upper() == "FLASHINFER")
+        return not has_others and (by_default or backend == "FLASHINFER")
+
+    def _attention(self) -> tuple[str | None, Mapping[str, Any]]:
+        """The chosen attention backend, None if vLLM chooses, and `attention_config`."""
+        config = self.options.get("attention_config")
+        attention = config if isinstance(config, Mapping) else {}
+        backend = self.options.get("attention_backend") or attention.get("backend")
+        return (str(backend).upper() if backend else None), attention
 
     def _mode(self, level: str) -> tuple[int, int]:
         option = self.compilation.get("cudagraph_mode")
@@ -1147,9 +1154,8 @@ class _LaunchSettler:
 
     def cache(self) -> CacheSettings:
         option = self.options.get
-        caching, config = option("enable_prefix_caching"), option("attention_config")
-        attention = config if isinstance(config, Mapping) else {}
-        backend, index = option("attention_backend") or attention.get("backend"), attention.get("indexer_kv_dtype")
+        caching, (backend, attention) = option("enable_prefix_caching"), self._attention()
+        index = attention.get("indexer_kv_dtype")
         return CacheSettings(
             dtype=str(option("kv_cache_dtype") or "auto"),
             block_tokens=option("block_size"),
@@ -1162,7 +1168,7 @@ class _LaunchSettler:
             state_dtype=str(option("mamba_cache_dtype") or "auto"),
             recurrent_dtype=str(option("mamba_ssm_cache_dtype") or "auto"),
             index_dtype="mxfp4" if attention.get("use_fp4_indexer_cache") is True else str(index or "auto"),
-            backend=str(backend).upper() if backend else None,
+            backend=backend,
         )
 
     def media(self, usual: int) -> MediaSettings:

@@ -972,8 +972,8 @@ def _of_form(node: Node | None) -> Gpus | None:
 
 def _memory(values: Mapping[str, Node]) -> str:
     """Memory limit of a Compose service or of a container of a pod, as written."""
-    own = yaml_places.at(values.get("deploy"), "resources", "limits", "memory")
-    limits = (values.get("mem_limit"), own, yaml_places.at(values.get("resources"), "limits", "memory"))
+    deployed = yaml_places.at(values.get("deploy"), "resources", "limits", "memory")
+    limits = (values.get("mem_limit"), deployed, yaml_places.at(values.get("resources"), "limits", "memory"))
     return next((limit.value for limit in limits if isinstance(limit, Scalar)), "")
 
 
