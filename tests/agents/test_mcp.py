@@ -18,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, ListRootsResult, Root
 
 from vllm_runbooks import cli
+from vllm_runbooks.catalog.folders import cases_dir
 from vllm_runbooks.core import extras
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.mcp import tools
@@ -325,6 +326,23 @@ def test_the_settings_of_a_project_count_if_they_are_in_a_root(
     rules = {issue["rule"] for issue in reply.document["issues"]}
     assert ("option.unknown" in rules, "safety.open-port" in rules) == (not is_read, not is_read)
     assert ("0.11.0" in json.dumps(reply.document["vllm"])) is is_read
+
+
+@pytest.mark.parametrize(("root", "is_read"), [(".", True), ("scripts", False)])
+def test_the_gpus_of_a_project_may_be_a_snapshot_in_a_root(tmp_path: Path, root: str, *, is_read: bool) -> None:
+    """Two GPUs are too many for its one."""
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".vllm-runbooks.toml").write_text('gpus = "host.json"\n', encoding="utf-8")
+    (tmp_path / "host.json").write_bytes((cases_dir() / "host-1xa100" / "inventory.json").read_bytes())
+    (scripts / "a.sh").write_text("vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2\n", encoding="utf-8")
+
+    roots = Roots.of([tmp_path / root])
+    reply = tools.lint(roots, path=str(scripts / "a.sh"), text="", vllm="", gpus="", details=True)
+
+    errors = [issue["rule"] for issue in reply.document["issues"] if issue["severity"] == "error"]
+    assert bool(errors) is is_read
 
 
 def test_settings_with_a_circle_of_links_are_not_opened(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ HARMLESS = [
     'export VLLM_API_KEY="${VLLM_API_KEY:?}"', r'"export VLLM_API_KEY=\"${VLLM_API_KEY:?is missing}\"\n"',
     "export VLLM_API_KEY=&quot;${VLLM_API_KEY:?}&quot;", "VLLM_API_KEY=&#34;$VLLM_API_KEY&#34; vllm serve m",
     "GPU-3f2a7c1e-9b1d-4c6e-8f00-1234567890ab", "commit 9c1b2e0f7c7a4b1d8e2f3a4b5c6d7e8f90a1b2c3",
-    "vLLM 0.19.0rc1+g1234567",
+    "vLLM 0.19.0rc1+g1234567", "npm_configCacheDirectoryLocation=/tmp xai-GrokModelForCausalLMWithLongName",
     "GPU KV cache size: 798,624 tokens", "eos_token='<|im_end|>'", "tokenizer='Qwen/Qwen2.5-0.5B', tokenizer_mode=auto",
     "return_tokens_as_token_ids=False", "token=5", "api_key=None,served_model_name=None", "max_num_batched_tokens=2048",
     "basic functionality of the engine", "Bearer tokens are accepted", "hf_token=None, api_key=[]",

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import checking
 
 RUN = "docker run --gpus all {options} vllm/vllm-openai:v0.24.0 --model Qwen/Qwen3-8B {arguments}\n"
@@ -386,3 +387,10 @@ def test_the_cache_on_a_cpu_is_compared_with_the_memory_of_its_host(gpus: str, s
     text = f"VLLM_CPU_KVCACHE_SPACE={space} vllm serve Qwen/Qwen3-8B --host 127.0.0.1\n"
     rules = [issue.rule for issue in checking.lint_text(text, vllm="0.24.0", gpus=gpus).issues]
     assert ("environment.cpu-cache-too-large" in rules) is is_wrong
+
+
+@pytest.mark.parametrize("gpus", ["cpu8", "cpu-2TB", "cpu@node1", "cpu-0GB"])
+def test_another_form_of_a_cpu_is_rejected_with_the_right_one(gpus: str) -> None:
+    """Its memory would be unknown."""
+    with pytest.raises(InputError, match="use cpu, or cpu-64GB"):
+        checking.lint_text("vllm serve Qwen/Qwen3-8B\n", gpus=gpus)

@@ -1127,6 +1127,8 @@ def test_a_command_that_a_program_splits_has_no_continuations() -> None:
                 --turbo
         """
     assert found("a.yaml", text.replace("KEY", "server_cmd")) == ["error option.unknown --turbo"]
+    two = text.replace("--turbo", "--turbo  # a comment\n              sleep 5").replace("KEY", "server_cmd")
+    assert not [line for line in found("a.yaml", two) if "sleep" in line]
     rules = {line.split()[1] for line in found("a.yaml", text.replace("KEY", "run"))}
     assert "shell.missing-continuation" in rules
 

@@ -167,7 +167,7 @@ def _refuse(message: str) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status; never with a traceback for bad input."""
-    gc.set_threshold(200_000, 20, 20)  # a command makes few cycles, and many records that live until its end
+    gc.set_threshold(200_000, 20, 20)  # records live until the command ends, and few are in cycles
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -93,7 +93,7 @@ def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: b
     options: dict[str, Any] = {
         "name": name,
         "vllm": vllm or settings.vllm,
-        "gpus": _gpus(gpus) or _gpus(settings.gpus or ""),
+        "gpus": _gpus(gpus) or _gpus_of_project(roots, settings.gpus),
         "folder": folder,
         "selection": settings.selection,
     }
@@ -211,6 +211,12 @@ def _gpus(spec: str) -> str | None:
     if spec.strip() and spec.strip().casefold() != LOCAL and not is_by_name(spec):
         raise InputError(f"gpus: {spec[:80]!r} is a file; use names as in 8xRTX3090, or {LOCAL}")
     return spec.strip() or None
+
+
+def _gpus_of_project(roots: Roots, spec: str | None) -> str | None:
+    """GPUs of a project's settings: by name, of this host, or a snapshot in the roots."""
+    is_file = spec is not None and spec.casefold() != LOCAL and not is_by_name(spec)
+    return str(roots.existing(spec)) if is_file and spec else spec
 
 
 def _reply(tool: str, blocks: Iterable[TextBlock], record: Any, *, details: bool) -> Reply:

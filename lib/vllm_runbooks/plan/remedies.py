@@ -235,7 +235,9 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
         config = quantized_config(model.config, load_table("quantized_names", QuantizedName)["w4a16"])
         small = subject(model.name, config, is_partial=model.is_partial, source=model.source)
         changed = replace(free, model=replace(small, draft=model.draft))
-        yield from _unnamed(_of_checkpoint(changed, "a 4-bit checkpoint", "needs that checkpoint"))
+        yield from _unnamed(
+            _of_checkpoint(changed, "a 4-bit checkpoint", "less accurate: 4-bit weights; needs that checkpoint")
+        )
 
 
 def _of_checkpoint(changed: PlanningRequest, name: str, cost: str, *, may_change: bool = True) -> Iterator[PlanRemedy]:

@@ -79,7 +79,9 @@ ISSUERS: tuple[tuple[str, str, Rest], ...] = (
         r"\.[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{0,2000}", f"hbGciOi{_SAMPLE}.{_SAMPLE}.{_SAMPLE}",
     )),
     ("jwt", "ops_eyJ ZXlK", _base64(40)), ("grafana", "eyJrIjoi", _base64(60)),
-    ("token", "gsk_ npm_ xai- pplx-", _random(20, "[A-Za-z0-9]")),
+    ("token", "gsk_ npm_ xai- pplx-", Rest(
+        rf"(?:{_MIXED}[A-Za-z0-9_-]{{20,2000}}|[A-Za-z0-9]{{36,2000}})", "zkQwxRtLmVb" * 4,
+    )),
     ("token", "r8_ rpa_ fw_ tvly- lsv2_pt_ lsv2_sk_ tgp_v1_ hvs. csk- jina_ pa-", _word(20)),
     ("token", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ whsec_", _word(20)),
     ("token", "pypi-AgE", _random(30)), ("token", "SG.", Rest(

@@ -68,7 +68,7 @@ _NESTED = (".yaml", ".yml", ".json", "serveConfigV2", "values", "patch")
 Argo CD, patches of Kustomize."""
 _FENCED = re.compile(r"^[ \t]{0,8}```", re.MULTILINE)
 _UNIT = re.compile(r"^\[(?:Service|Container)\][ \t\r]*$", re.MULTILINE)
-_ONE_COMMAND = re.compile(r"\s*[^\s\n][^\n]*\n[ \t]*-")
+_ONE_COMMAND = re.compile(r"\s*[^\s#][^\n#]*\n[ \t]*-[^\n#]*(?:\n[ \t]*(?:[-\d'\"{$][^\n#]*)?)*\Z")
 """A command whose second line is an option."""
 _SCRIPT = re.compile(
     r"\s*(?:#!|(?:[A-Za-z_]\w*=\S*\s+)*(?:[\w./-]*/)?(?:vllm|python[\d.]*|docker|podman|sudo|exec|nohup|env|uv|bash|sh|cd|set"
@@ -348,8 +348,8 @@ class _Manifest:
         elif programs.may_start(node.value) and (path[:1] == ("scripts",) or self._is_script(key, node.value)):
             image = self.around.image or self._image_near(path)
             around = replace(around, environment=self._variables_near(path, key, node), is_certain=False, image=image)
-            is_own_key = key.lower() not in word_list("script-keys") and key.endswith(("_cmd", "command"))
-            is_one = is_own_key and _ONE_COMMAND.match(node.value) is not None and "\\\n" not in node.value
+            is_split = key.lower() not in word_list("script-keys") and key.endswith(("_cmd", "command"))
+            is_one = is_split and _ONE_COMMAND.match(node.value) is not None and "\\\n" not in node.value
             script = node.text.text.replace("\n", " ") if is_one else node.text.text  # a program splits it, no shell
             programs.read_script(Excerpt(script, node.text.at), around, self.reading)
 
