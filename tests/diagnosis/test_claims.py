@@ -139,7 +139,7 @@ def test_any_text_is_evaluated_without_a_crash(text: str) -> None:
 
 def start(**more: Any) -> ServerRun:
     values: dict[str, Any] = dict.fromkeys(
-        ("processes", "timeline", "readings", "throughput", "warnings", "tracebacks", "hits", "ranks"), ()
+        ("processes", "timeline", "readings", "throughput", "minutes", "warnings", "tracebacks", "hits", "ranks"), ()
     )
     values |= {
         "file": 0, "first_line": 1, "last_line": 9, "outcome": Outcome.RUNNING, "outcome_quote": None,

@@ -92,6 +92,7 @@ def start(*hits: SymptomHit, outcome: Outcome = Outcome.FAILED, **more: Any) -> 
         "timeline": (),
         "readings": (),
         "throughput": (),
+        "minutes": (),
         "warnings": (),
         "tracebacks": (),
         "hits": hits,

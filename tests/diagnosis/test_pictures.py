@@ -15,7 +15,7 @@ from vllm_runbooks import render
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import display, markup
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, ServerRun, Throughput
+from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, MinuteCounts, Phase, Quote, ServerRun, Throughput
 from vllm_runbooks.core.views import drawing, memory_parts, start_pictures
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
@@ -1270,6 +1270,30 @@ def test_a_server_is_drawn_over_time(four: list[ServerRun]) -> None:
     assert all(a < b and up > down for (a, up), (b, down) in pairwise(places))
     assert len(set(re.findall(r" ([\d.]+)", running))) <= 2
     assert drawn.html.count(">12-31 23:00:00</text>") == drawn.html.count(">01-01 00:59:59</text>") == 2
+
+
+def test_incidents_are_drawn_per_minute(four: list[ServerRun]) -> None:
+    """Over the time of the statistics and of errors after them; a kind that did not occur has no line."""
+    samples = tuple(Throughput(n, 0.0, 1.0, 1, 0, None, f"11-20 09:{n:02}:07") for n in range(3))
+    minutes = (MinuteCounts("11-20 08:59", 0, 1, 0), MinuteCounts("11-20 09:04", 0, 2, 3))
+    drawn = render.starts.served([replace(four[0], throughput=samples, minutes=minutes)])
+
+    assert re.findall(r"<title>(.*?)</title>", drawn.html)[2:] == ["Preemptions and errors per minute"]
+    errors, failed = re.findall(r'<path d="M(.*?)"', drawn.html)[-2:]
+    assert [float(point.split()[0]) for point in errors.split("L")] == [44.0, 202.0, 360.0, 518.0, 676.0]
+    heights = [[float(point.split()[1]) for point in track.split("L")] for track in (errors, failed)]
+    zero, top = heights[0][1], heights[1][-1]
+    assert heights[1] == [zero] * 4 + [top]
+    assert [round((zero - y) / (zero - top) * 3, 1) for y in heights[0]] == [1, 0, 0, 0, 2]
+    assert drawn.html.endswith(">11-20 09:04:00</text></svg>")
+    assert "Counted: 3 errors, 3 HTTP 5xx responses." in drawn.plain
+
+
+def test_a_server_without_statistics_is_drawn_by_its_incidents(four: list[ServerRun]) -> None:
+    """If they are at least three minutes apart in all."""
+    later = (MinuteCounts("12-31 23:59", 4, 0, 0), MinuteCounts("01-01 00:01", 1, 0, 0))
+    assert "Preemptions" in render.starts.served([replace(four[0], throughput=(), minutes=later)]).html
+    assert render.starts.served([replace(four[0], throughput=(), minutes=later[:1])]).is_nothing
 
 
 def test_statistics_without_times_are_not_drawn(four: list[ServerRun]) -> None:

@@ -74,10 +74,12 @@ def routine_line(
     kind = chance.random()
     if kind < 0.3:
         rate = chance.choice(("0.0", f"{chance.random() * 900:.1f}"))
+        preempted = chance.choice(("", "", f"Preemptions: {number}, "))
         return (
             f"{prefix}{logger}Engine 000: Avg prompt throughput: {rate} tokens/s, "
             f"Avg generation throughput: {rate} tokens/s, "
-            f"Running: {number} reqs, Waiting: 0 reqs, GPU KV cache usage: {chance.choice((0.1, 99.9, 100.0))}%, "
+            f"Running: {number} reqs, Waiting: 0 reqs, {preempted}"
+            f"GPU KV cache usage: {chance.choice((0.1, 99.9, 100.0))}%, "
             "Prefix cache hit rate: 0.0%"
         )
     if kind < 0.5:
@@ -182,6 +184,10 @@ def of_other_usage(line: int, match: re.Match[str], groups: tuple[int, ...]) -> 
     return replace(SAMPLE(line, match, groups), kv_cache_usage_percent=101.0)
 
 
+def of_other_minutes(statistics: Sequence[routine.Statistic]) -> list[tuple[str | None, int]]:
+    return [(time, number + 1) for time, number in PREEMPTIONS(statistics)]
+
+
 def with_wrong_number(run: routine._Run, next_line: int) -> routine.Skipped:
     return SKIPPED(run, next_line + 1)
 
@@ -191,18 +197,19 @@ def without_text(run: routine._Run, next_line: int) -> routine.Skipped:
     return SKIPPED(run, next_line)
 
 
-SAMPLE, SKIPPED = routine.throughput, routine._Run.skipped
+SAMPLE, SKIPPED, PREEMPTIONS = routine.throughput, routine._Run.skipped, routine.preemptions
 
 
 @pytest.mark.parametrize(
     ("part", "name", "broken"),
     [
         (routine, "throughput", of_other_usage),
+        (routine, "preemptions", of_other_minutes),
         (routine._Run, "skipped", with_wrong_number),
         (routine._Run, "skipped", without_text),
         (routine._Run, "flush", lambda _: ()),
     ],
-    ids=["figures", "line numbers", "secrets", "last lines"],
+    ids=["figures", "preemptions", "line numbers", "secrets", "last lines"],
 )
 def test_the_comparison_notices_a_wrong_digest(
     part: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch

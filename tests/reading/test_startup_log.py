@@ -24,6 +24,7 @@ from vllm_runbooks.core import printed
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import (
     Frame,
+    MinuteCounts,
     Phase,
     PrintedFigure,
     Process,
@@ -882,6 +883,31 @@ def test_throughput_samples(shelf: catalog_symptoms.Catalog) -> None:
     assert (sample.line, sample.prompt_tokens_per_s, sample.generation_tokens_per_s) == (2, 8.0, 111.7)
     assert (sample.running, sample.waiting, sample.kv_cache_usage_percent) == (1, 2, 0.5)
     assert (busy.outcome, idle.outcome) == ("running", "unknown")
+
+
+def test_incidents_of_a_running_server_are_counted_per_minute(shelf: catalog_symptoms.Catalog) -> None:
+    """Preemptions, messages of level ERROR and failed requests; not the errors before it is ready."""
+    line = (
+        "INFO 11-20 08:00:00 [l.py:1] Engine 000: Avg prompt throughput: 8.0 tokens/s, Avg generation throughput: 9.9 "
+        "tokens/s, Running: 1 reqs, Waiting: 2 reqs, Preemptions: {}, GPU KV cache usage: 0.5%"
+    )
+    request = '10.0.0.1:9 - "POST /v1/chat/completions HTTP/1.1" {}'
+    start = one(
+        shelf,
+        VERSION,
+        "ERROR 11-20 07:58:00 [a.py:1] before",
+        "INFO:     " + request.format("500 Internal Server Error"),
+        line.format(3),
+        line.format(4).replace("08:00:00", "08:00:10"),
+        "(APIServer pid=7) ERROR 11-20 08:01:30 [async_llm.py:9] Traceback (most recent call last):",
+        "(APIServer pid=7) ERROR 11-20 08:01:30 [async_llm.py:9] ValueError: no",
+        "(EngineCore pid=8) ERROR 11-20 08:01:30 [core.py:9] another",
+        "INFO:     " + request.format("503 Service Unavailable"),
+        "INFO:     " + request.format("404 Not Found"),
+    )
+
+    assert [sample.preemptions for sample in start.throughput] == [3, 4]
+    assert start.minutes == (MinuteCounts("11-20 08:00", 7, 0, 0), MinuteCounts("11-20 08:01", 0, 2, 1))
 
 
 def test_warnings_are_listed_once_with_their_count(shelf: catalog_symptoms.Catalog) -> None:

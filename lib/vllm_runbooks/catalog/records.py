@@ -324,6 +324,8 @@ class LineFormat(Authored):
     """The line counts only if no logger wrote it."""
     whole: bool = False
     """The line counts only if the match is the whole line."""
+    counts: str | None = None
+    """Field of `MinuteCounts` that counts such lines of a running server."""
     routine: tuple[str, ...] = ()
     """Expressions of Python's `re` for the whole text of lines that a busy server prints without end; they are read in
     bulk. One that ends in `.*` contains user text."""

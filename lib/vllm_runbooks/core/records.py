@@ -173,6 +173,21 @@ class Throughput:
     kv_cache_usage_percent: float | None
     time: str | None = None
     """As printed: month, day and time."""
+    preemptions: int | None = None
+    """Since the line before it; printed only if there were any."""
+
+
+@dataclass(frozen=True)
+class MinuteCounts:
+    """What went wrong in one minute of a running server."""
+
+    time: str
+    """The minute as printed."""
+    preemptions: int
+    errors: int
+    """Messages of level ERROR; a traceback is one."""
+    failed_requests: int
+    """HTTP responses with status 5xx; such a line has no time, so the last printed one counts."""
 
 
 @dataclass(frozen=True)
@@ -407,6 +422,8 @@ class ServerRun:
     timeline: tuple[Phase, ...]
     readings: tuple[PrintedFigure, ...]
     throughput: tuple[Throughput, ...]
+    minutes: tuple[MinuteCounts, ...]
+    """Minutes in which something went wrong, in order."""
     warnings: tuple[LoggedWarning, ...]
     tracebacks: tuple[Traceback, ...]
     hits: tuple[SymptomHit, ...]

@@ -186,7 +186,11 @@ def throughputs(starts: Sequence[ServerRun]) -> str:
 
 
 def served(start: ServerRun) -> str:
-    """Rates, requests and KV cache usage of a server over time; empty for fewer than three statistics with a time."""
+    """Rates, requests, KV cache usage and incidents of a server over time; those without three times are left out."""
+    return _averages(start) + _incidents(start)
+
+
+def _averages(start: ServerRun) -> str:
     first = next((at for sample in start.throughput if (at := moment(sample.time))), None)
     timed = [
         (seconds, sample)
@@ -214,6 +218,28 @@ def served(start: ServerRun) -> str:
         for title, fields in charts.items()
     )
 
+
+def _incidents(start: ServerRun) -> str:
+    """What went wrong per minute, from the first statistics (what precedes them counts as their minute)."""
+    statistics = [f"{sample.time.rpartition(':')[0]}:00" for sample in start.throughput if sample.time]
+    minutes = [f"{minute.time}:00" for minute in start.minutes]
+    times = [*(statistics[:1] or minutes[:1]), *minutes, *statistics[-1:]]
+    elapsed = [seconds_between(moment(times[0]), moment(time)) or 0.0 for time in times] if minutes else [0.0]
+    span = max(elapsed)
+    width = max(60.0, span / _MAX_MEANS)
+    begins = [index * width for index in range(int(span / width) + 1)]
+    if len(begins) < _FEWEST:
+        return ""
+    rates = {name: [0.0] * len(begins) for name in _INCIDENTS}
+    for minute, at in zip(start.minutes, elapsed[1:], strict=False):
+        for name, field in _INCIDENTS.items():
+            rates[name][int(at / width)] += getattr(minute, field) * 60 / width
+    shown = {name: some for name, some in rates.items() if any(some)}
+    ends = times[0], times[elapsed.index(span)]
+    return drawing.curves(shown, begins, ends, "Preemptions and errors per minute")
+
+
+_INCIDENTS = {"preemptions": "preemptions", "errors": "errors", "HTTP 5xx responses": "failed_requests"}
 
 _FEWEST, _MAX_MEANS = 3, 240
 """Minimum and maximum number of points; consecutive samples beyond the maximum are averaged."""

@@ -159,8 +159,17 @@ def served(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     picture = start_pictures.served(starts[start - 1]) if starts else ""
     if not picture:
         return RenderedView.nothing("The log has no statistics over time.")
-    samples = starts[start - 1].throughput
-    text = f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}."
+    run = starts[start - 1]
+    text = ""
+    if samples := run.throughput:
+        text = f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}."
+    totals = {
+        "preempted requests": sum(minute.preemptions for minute in run.minutes),
+        "errors": sum(minute.errors for minute in run.minutes),
+        "HTTP 5xx responses": sum(minute.failed_requests for minute in run.minutes),
+    }
+    counted = ", ".join(f"{number} {name}" for name, number in totals.items() if number)
+    text = " ".join(filter(None, [text, f"Counted: {counted}." if counted else ""]))
     return RenderedView(text, f"<p>{escape(text)}</p>{picture}")
 
 

@@ -137,6 +137,8 @@ class _LogReader:
                 draft.note_calm(line.process.pid or 0, line.number)
             if line.level == "WARNING":
                 self._note_warning(draft, line)
+        elif line.level is not None:
+            draft.count_error(line)
 
     def _place(self, time: str | None) -> int:
         """Position of a line as in `Period.place`; a line without a time has that of the previous one."""
@@ -306,6 +308,8 @@ class _LogReader:
     def _take_format(self, draft: LaunchDraft, line: LogLine, line_format: LineFormat, match: PatternMatch) -> None:
         draft.is_vllm = draft.is_vllm or not line_format.quoted or line_format.event is not None
         draft.seen.add(line_format.id)
+        if line_format.counts and draft.is_running:
+            draft.count(line_format.counts, line.time)
         figures: dict[str, float] = {}
         for name, printed in match.groups.items():
             unit = _unit(name)
@@ -378,6 +382,7 @@ def _take_throughput(draft: LaunchDraft, line: LogLine, figures: Mapping[str, fl
             int(words["waiting"]) if "waiting" in words else None,
             figures.get("kv_cache_usage_percent"),
             line.time,
+            int(words["preemptions"]) if "preemptions" in words else None,
         )
     )
     if figures["generation_tokens_per_s"] > 0:

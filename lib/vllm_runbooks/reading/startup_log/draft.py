@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -16,6 +16,7 @@ from vllm_runbooks.core.printed import Moment, moment, seconds_between
 from vllm_runbooks.core.records import (
     Facts,
     LoggedWarning,
+    MinuteCounts,
     NodePosition,
     Outcome,
     Phase,
@@ -39,6 +40,8 @@ from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
 
 _MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
 """Limits per launch: a log may be longer than memory."""
+_MAX_MINUTES = 20_000
+"""Two weeks."""
 _MAX_SOURCES = 2000
 """No release has many more source lines."""
 _LAST = 3
@@ -85,6 +88,10 @@ class LaunchDraft:
     last_sample: int = -1
     """Number of the last periodic line."""
     fastest: float | None = None
+    minutes: dict[str, Counter[str]] = field(default_factory=dict)
+    """Counts by minute and field of `MinuteCounts`."""
+    last_error: tuple[Process, str | None] | None = None
+    """Process and time of the last message of level ERROR."""
     served: LogLine | None = None
     """Last line that proves a served request."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
@@ -189,6 +196,7 @@ class LaunchDraft:
         if sample.line <= self.last_sample:
             return
         self.last_sample = sample.line
+        self.count("preemptions", sample.time, sample.preemptions or 0)
         self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
         if self.throughput_lines % self.throughput_step == 0:
             self._keep(sample)
@@ -200,6 +208,8 @@ class LaunchDraft:
         if not lines:
             return
         self.last_sample = lines[-1][0]
+        for time, preemptions in routine.preemptions(lines):
+            self.count("preemptions", time, preemptions)
         self.fastest = max(self.fastest or 0.0, routine.fastest(lines))
         for number, line in enumerate(lines, self.throughput_lines):
             if number % self.throughput_step == 0:
@@ -211,6 +221,21 @@ class LaunchDraft:
             del self.throughput[1::2]
             self.throughput_step *= 2
         self.throughput.append(sample)
+
+    def count(self, what: str, time: str | None, number: int = 1) -> None:
+        """Count something in the minute of a printed time, or of the last one; nothing without any."""
+        minute = (time or self.last_time or "").rpartition(":")[0]
+        if minute and number:
+            if minute not in self.minutes and len(self.minutes) >= _MAX_MINUTES:
+                del self.minutes[next(iter(self.minutes))]
+            self.minutes.setdefault(minute, Counter())[what] += number
+
+    def count_error(self, line: LogLine) -> None:
+        """Count a message of a running server; its further lines have the same process and time."""
+        message = line.process, line.time
+        if message != self.last_error and self.is_running:
+            self.count("errors", line.time)
+        self.last_error = message
 
     def note_calm(self, pid: int, line: int) -> None:
         calm = self.calm.get(pid)
@@ -232,6 +257,11 @@ class LaunchDraft:
         """Whether it got beyond its arguments, or ended."""
         is_beyond = self.phase not in (None, "configure")
         return is_beyond or self.has("engine", "failed", "ready", "engine_ready", "stopping")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has served, or was ready to."""
+        return self.throughput_lines > 0 or self.has("ready", "served")
 
     @property
     def has_ended(self) -> bool:
@@ -262,6 +292,10 @@ class LaunchDraft:
             timeline=_timeline(self),
             readings=readings,
             throughput=tuple(self.throughput),
+            minutes=tuple(
+                MinuteCounts(minute, counts["preemptions"], counts["errors"], counts["failed_requests"])
+                for minute, counts in self.minutes.items()
+            ),
             warnings=tuple(LoggedWarning(quote, count) for quote, count in self.warnings.values()),
             tracebacks=tracebacks,
             hits=tuple(sorted(self.hits, key=lambda hit: (hit.quote.line, hit.quote.column))),

@@ -337,8 +337,16 @@ def time_of(statistic: Statistic) -> str | None:
 
 def throughput(line: int, match: re.Match[str], groups: tuple[int, ...]) -> Throughput:
     """Figures of a periodic line."""
-    prompt, generation, running, waiting, usage = match.group(*groups)
-    return Throughput(line, float(prompt), float(generation), int(running), int(waiting), float(usage), match[2])
+    prompt, generation, running, waiting, usage, preempted = match.group(*groups)
+    return Throughput(
+        line, float(prompt), float(generation), int(running), int(waiting), float(usage), match[2],
+        int(preempted) if preempted else None,
+    )  # fmt: skip
+
+
+def preemptions(statistics: Iterable[Statistic]) -> list[tuple[str | None, int]]:
+    """Time and number of the preemptions that some periodic lines report."""
+    return [(match[2], int(match[groups[5]])) for _, match, groups in statistics if match[groups[5]]]
 
 
 def fastest(statistics: Iterable[Statistic]) -> float:
