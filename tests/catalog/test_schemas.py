@@ -30,7 +30,7 @@ FACTS = [
     "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib", "gpu_memory_utilization",
     "max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "executor_backend",
     "model", "architecture", "quantization", "platform", "load_seconds", "startup_seconds",
-    "generation_tokens_per_s_max",
+    "generation_tokens_per_s_max", "preemptions", "errors", "failed_requests",
 ]  # fmt: skip
 
 

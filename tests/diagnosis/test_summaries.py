@@ -101,6 +101,15 @@ def test_a_healthy_log_has_its_cache() -> None:
     assert len(lines) == 4
 
 
+def test_a_running_server_with_failed_requests_is_not_called_free_of_problems() -> None:
+    """The counts stand in their place."""
+    answer = answered("tiny-cpu-served")
+    lines = shown(replace(answer, facts=replace(answer.facts, preemptions=1200, failed_requests=3)))
+
+    assert lines[1].endswith("512 tokens. While it served: preemptions")
+    assert lines[2] == "         1,200, HTTP 5xx responses 3."
+
+
 def test_a_rejected_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """Exit status 0: the client has the problem."""
     log = tmp_path / "serve.log"

@@ -907,6 +907,7 @@ def test_incidents_of_a_running_server_are_counted_per_minute(shelf: catalog_sym
     )
 
     assert [sample.preemptions for sample in start.throughput] == [3, 4]
+    assert (start.facts.preemptions, start.facts.errors, start.facts.failed_requests) == (7, 2, 1)
     assert start.minutes == (MinuteCounts("11-20 08:00", 7, 0, 0), MinuteCounts("11-20 08:01", 0, 2, 1))
 
 

@@ -323,6 +323,12 @@ class Facts:
     startup_seconds: float | None = None
     """Wall clock from the first dated line to ready."""
     generation_tokens_per_s_max: float | None = None
+    preemptions: int | None = None
+    """Of requests while it served; this and the next two are None if none was printed."""
+    errors: int | None = None
+    """Messages of level ERROR while it served."""
+    failed_requests: int | None = None
+    """HTTP responses with status 5xx while it served."""
 
 
 @dataclass(frozen=True)

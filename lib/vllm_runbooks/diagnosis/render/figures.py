@@ -16,7 +16,8 @@ FACT_NAMES = {
     "tensor_parallel_size": "tensor parallel size",
     "pipeline_parallel_size": "pipeline parallel size", "data_parallel_size": "data parallel size",
     "executor_backend": "executor backend", "load_seconds": "model loading", "startup_seconds": "startup time",
-    "generation_tokens_per_s_max": "peak generation throughput",
+    "generation_tokens_per_s_max": "peak generation throughput", "preemptions": "preemptions",
+    "errors": "errors", "failed_requests": "HTTP 5xx responses",
 }  # fmt: skip
 _UNITS = {
     "max_concurrency": "x",

@@ -166,7 +166,10 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
         yield say("{cache}: {n} concurrent requests of {tokens} tokens.", cache=cache, n=concurrency, tokens=tokens)
     elif cache:
         yield f"{cache}{say('.')}"
-    if is_clean:
+    counts = {"preemptions": facts.preemptions, "errors": facts.errors, "HTTP 5xx responses": facts.failed_requests}
+    if told := ", ".join(f"{say(name)} {count:,}" for name, count in counts.items() if count):
+        yield say("While it served: {counts}.", counts=told)
+    elif is_clean:
         yield say("No problems found.")
 
 
