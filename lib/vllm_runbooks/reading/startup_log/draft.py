@@ -529,7 +529,7 @@ def _facts(
         load_seconds=largest("load_seconds"),
         startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
         generation_tokens_per_s_max=draft.fastest,
-        **{name: total for name, total in sum(draft.minutes.values(), Counter[str]()).items()},
+        **sum(draft.minutes.values(), Counter[str]()),
     )
 
 
