@@ -239,7 +239,7 @@ def _incidents(start: ServerRun) -> str:
     return drawing.curves(shown, begins, ends, "Preemptions and errors per minute")
 
 
-_INCIDENTS = {"preemptions": "preemptions", "errors": "errors", "HTTP 5xx responses": "failed_requests"}
+_INCIDENTS = {"preemptions/min": "preemptions", "errors/min": "errors", "HTTP 5xx/min": "failed_requests"}
 
 _FEWEST, _MAX_MEANS = 3, 240
 """Minimum and maximum number of points; consecutive samples beyond the maximum are averaged."""
