@@ -52,8 +52,8 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
     figures.note(what, ratios, at_least=10, form=".1f")
 
 
-def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figures: Figures) -> None:
-    """Statistics, access and request lines, and long runs of equal lines: their cost is compared with a loop."""
+def test_routine_and_plain_lines_cost_a_multiple_of_a_search_for_one_word(figures: Figures) -> None:
+    """Statistics, access and request lines, and long runs of plain lines: their cost is compared with a loop."""
     shelf = catalog.load_catalog()
     lines = [line for line in chatter(30_000).splitlines(keepends=True) if " INFO" in line]
     statistics, requests = (
@@ -64,6 +64,7 @@ def test_routine_and_equal_lines_cost_a_multiple_of_a_search_for_one_word(figure
         "request lines": (START + requests * (48 * MIB // len(requests)), 8),
         "blank lines": ("\n" * 300_000, 15),
         "equal lines": ("a\n" * 300_000, 15),
+        "lists of numbers": ("".join(f"{number}\n" for number in range(300_000)), 15),
     }
     for kind, (text, limit) in logs.items():
         evidence = Evidence((Document("a.log", text),))

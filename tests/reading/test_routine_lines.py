@@ -18,6 +18,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import ServerRun, Throughput
 from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.scan import PatternSet
 from vllm_runbooks.reading import startup_log
 from vllm_runbooks.reading.startup_log import routine
 
@@ -255,10 +256,41 @@ def test_equal_lines_are_read_as_line_by_line(line: str, monkeypatch: pytest.Mon
     assert in_bulk == read(text, len(text))
 
 
+PLAIN = (
+    ("{}", True),
+    ("step {}, loss 0.{}", True),
+    ("\n\n\n{}", True),
+    ("my password is hunter{}", True),
+    ("a line of prose, {} of them.", True),
+    ("{}", False),
+    ("vllm serve model-{}", False),
+    ("{}: colon", False),
+)
+"""Different lines, and whether few of them are read."""
+
+
+@pytest.mark.parametrize(("line", "is_skipped"), PLAIN)
+def test_plain_lines_are_read_as_line_by_line(line: str, *, is_skipped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of an exception's message and between other lines; of those without a meaning few are read."""
+    lines = next(path for path in LOGS if "oom" in path.parent.name).read_text("utf-8").splitlines()
+    raised = next(number for number, text in enumerate(lines) if "Error: " in text) + 1
+    for at in (raised, 3):
+        lines[at:at] = [line.format(n, n) for n in range(6000)]
+        if not is_skipped:
+            lines[at + 5500] = "out of memory, exit code 137"
+    text = "\n".join([*lines, "(EngineCore pid=9) ERROR 11-20 10:00:00 [core.py:9] ValueError: hunter5000 said no"])
+    skimmed = list(routine.RoutineLines((), (), PatternSet(("out of (?:memory|time)",))).skim([text]))
+    kept = sum(len(part) for part in skimmed if not isinstance(part, routine.Skipped))
+    assert (kept < len(text) * 0.85) == is_skipped
+    in_bulk = read(text, len(text))
+    monkeypatch.setattr(routine.RoutineLines, "skim", lambda _self, pieces: pieces)
+    assert in_bulk == read(text, len(text))
+
+
 def test_runs_of_equal_lines_that_are_too_short_are_read_in_linear_time() -> None:
     """One line less than a run that is skipped."""
-    skimmed = routine.RoutineLines((), (), lambda _: ())
-    text = (("x" * 90 + "\n") * (routine._REPEATED - 1) + "other\n") * 4
+    skimmed = routine.RoutineLines((), (), PatternSet(()))
+    text = (("X" * 90 + "\n") * (routine._REPEATED - 1) + "other\n") * 4
     begin = time.process_time()
     assert "".join(skimmed.skim([text])) == text
     assert time.process_time() - begin < 1
@@ -266,7 +298,7 @@ def test_runs_of_equal_lines_that_are_too_short_are_read_in_linear_time() -> Non
 
 def test_a_block_of_equal_lines_needs_little_memory() -> None:
     """Not an entry for each of its lines."""
-    skimmed = routine.RoutineLines((), (), lambda _: ())
+    skimmed = routine.RoutineLines((), (), PatternSet(()))
     text = "a\n" * (routine._BLOCK // 2)
     tracemalloc.start()
     try:

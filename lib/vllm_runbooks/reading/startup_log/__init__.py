@@ -42,7 +42,7 @@ def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     starts: list[ServerRun] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog, evidence.period)
-        digest = routine.RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns.find)
+        digest = routine.RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns)
         for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), digest):
             reader.take(lines)
         if evidence.period and not reader.has_dates:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.catalog.records import LineFormat
 from vllm_runbooks.core.records import Throughput
+from vllm_runbooks.core.scan import PatternSet
 
 _KEPT = 4
 """First and last lines of each kind in a run that are read one by one: what precedes a run, such as
@@ -26,7 +27,10 @@ _BLOCK = 1 << 20
 _TOGETHER = 128
 """Lines that are digested together: of more, the matches do not fit into a processor's cache."""
 _REPEATED, _FIRST_REPEATED = 5000, 4200
-"""Shortest run of equal lines that is skipped, and how many of its lines are read (more than any message has)."""
+"""Shortest run of equal or plain lines that is skipped, and how many of its lines are read (more than any message
+has)."""
+_PLAIN = r"(?:[a-z\d ,.;-]{0,99}+\r?\n)"
+"""A line that no header, exception or command can be part of, unless it has a word of the catalog."""
 _OPEN, _SERVES = ".*", "(?P<generation_tokens_per_s>"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?+"
 _CARRIER = (
@@ -75,12 +79,10 @@ class _Stretch(NamedTuple):
 class RoutineLines:
     """The routine lines of a catalog, as one expression."""
 
-    def __init__(
-        self, formats: Iterable[LineFormat], headers: Sequence[str], meanings: Callable[[str], Sequence[object]]
-    ) -> None:
+    def __init__(self, formats: Iterable[LineFormat], headers: Sequence[str], patterns: PatternSet) -> None:
         """Compile; user text with one of the words `headers` may be several lines, and is not routine."""
         self._headers = headers
-        self._meanings = meanings
+        self._patterns = patterns
         self._open = set[int]()
         """Groups of user text."""
         self._figures: dict[int, tuple[int, ...]] = {}
@@ -99,9 +101,11 @@ class RoutineLines:
                     self._open.add(group)
                 body = re.sub(r"[?]P<[a-z_]+>", "", variant.removesuffix(_OPEN))
                 bodies.append(f"{body}(.{{0,60000}})" if group in self._open else f"{body}()")
-        self._repeated = group + 1
+        self._repeated, self._plain = group + 1, group + 2
         # Match short runs too: otherwise every line of a run that is too short would be compared with all others.
-        self._bodies = rf"(?:{'|'.join(bodies)})\r?\n|(.{{0,99}}\n)\{self._repeated}{{7,}}+|.*\n"
+        self._alone = {None, self._repeated, self._plain}
+        """Kinds that are no part of a stretch."""
+        self._bodies = rf"(?:{'|'.join(bodies)})\r?\n|(.{{0,99}}\n)\{self._repeated}{{7,}}+|({_PLAIN}{{8,}}+)|.*\n"
         self._of_any = self._expression(_PROCESS, _SOURCE)
         self._of_some = (frozenset[_Writer](), self._of_any)
 
@@ -132,16 +136,18 @@ class RoutineLines:
         position = 0
         for stretch in self._stretches(expression.finditer(text, start, text.rfind("\n") + 1)):
             begin, end = stretch.matches[0].start(), stretch.matches[-1].end()
-            if stretch.groups[0] != self._repeated:
+            if stretch.groups[0] not in (self._repeated, self._plain):
                 if begin != position:
                     yield from run.interrupted(text[position:begin])
                 yield from run.take(stretch)
                 position = end
-            elif line := self._equal(stretch.matches[0]):
-                yield from run.interrupted(text[position:begin] + line * _FIRST_REPEATED)
-                run.number += (end - begin) // len(line) - _FIRST_REPEATED - _KEPT
+            elif lines := self._meaningless(stretch.matches[0]):
+                yield from run.interrupted(text[position:begin] + "".join(lines[:_FIRST_REPEATED]))
+                if stretch.groups[0] == self._plain:
+                    run.texts.append("".join(lines[_FIRST_REPEATED:-_KEPT]))
+                run.number += len(lines) - _FIRST_REPEATED - _KEPT
                 yield run.skipped(run.number)
-                yield from run.interrupted(line * _KEPT)
+                yield from run.interrupted("".join(lines[-_KEPT:]))
                 position = end
         if position < len(text):
             yield from run.interrupted(text[position:])
@@ -161,7 +167,7 @@ class RoutineLines:
                     alone = [not self._may_be_several(text.removesuffix("\r")) for text in texts]
                     groups = [group if is_alone else None for group, is_alone in zip(groups, alone, strict=True)]
             whole = _Stretch(matches, groups, texts)
-            if None in groups or self._repeated in groups:
+            if not self._alone.isdisjoint(groups):
                 yield from self._parts(whole)
             else:
                 yield whole
@@ -170,7 +176,7 @@ class RoutineLines:
         """Stretches in lines of which some are not routine, without those too short to skip any of their lines."""
         begin, count = 0, len(lines.groups)
         for index, group in enumerate((*lines.groups, None)):
-            if group is None or group == self._repeated:
+            if group in self._alone:
                 if index - begin > 2 * _KEPT or (begin < index and (not begin or index == count)):
                     yield lines.part(begin, index)
                 if group is not None:
@@ -181,11 +187,17 @@ class RoutineLines:
         """Whether user text may be several lines, or a log's line itself."""
         return "\r" in text or any([word in text for word in self._headers])
 
-    def _equal(self, match: re.Match[str]) -> str | None:
-        """The line of a run of equal lines, if the run is long and the line has no meaning."""
-        line = match[self._repeated]
-        is_long = len(match[0]) >= _REPEATED * len(line) and not self._meanings(line)
-        return line if is_long and not self._may_be_several(line.removesuffix("\n").removesuffix("\r")) else None
+    def _meaningless(self, match: re.Match[str]) -> list[str]:
+        """The lines of a run of equal or plain lines, if it is long and they have no meaning; else none."""
+        text, line = match[0], match[self._repeated]
+        if text.count("\n") < _REPEATED or (not line and "vllm" in text):
+            return []
+        lines = [line] * (len(text) // len(line)) if line else [f"{line}\n" for line in text.split("\n")[:-1]]
+        if line and self._may_be_several(line.removesuffix("\n").removesuffix("\r")):
+            return []
+        among = self._patterns.candidates(text)
+        different = [line] if line else lines
+        return [] if among and any(self._patterns.find(line, among) for line in different) else lines
 
 
 class _Run:
