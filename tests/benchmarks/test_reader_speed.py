@@ -64,7 +64,7 @@ def test_routine_and_plain_lines_cost_a_multiple_of_a_search_for_one_word(figure
         "request lines": (START + requests * (48 * MIB // len(requests)), 8),
         "blank lines": ("\n" * 300_000, 15),
         "equal lines": ("a\n" * 300_000, 15),
-        "lists of numbers": ("".join(f"{number}\n" for number in range(300_000)), 15),
+        "lists of numbers": ("".join(f"{number}\n" for number in range(300_000)), 20),
     }
     for kind, (text, limit) in logs.items():
         evidence = Evidence((Document("a.log", text),))
