@@ -168,7 +168,9 @@ def _refuse(message: str) -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status; never with a traceback for bad input."""
     gc.set_threshold(200_000, 20, 20)  # records live until the command ends, and few are in cycles
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    gc.freeze()  # else Python would look for cycles among all records before it exits
+    sys.exit(status)
 
 
 def run(arguments: list[str]) -> int:
