@@ -110,6 +110,39 @@ def test_a_running_server_with_failed_requests_is_not_called_free_of_problems() 
     assert lines[2] == "         1,200, HTTP 5xx responses 3."
 
 
+OOM = (
+    "INFO 01-01 00:00:00 [api_server.py:1] vLLM API server version 0.19.0\n"
+    "INFO 01-01 00:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'max_model_len': 32768}\n"
+    "INFO 01-01 00:00:09 [gpu_model_runner.py:4000] Starting to load model Qwen/Qwen3-8B...\n"
+    f"{ERROR} Traceback (most recent call last):\n"
+    f'{ERROR}   File "/opt/vllm/model_executor/model_loader/base_loader.py", line 55, in load_model\n'
+    f"{ERROR} torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of "
+    "8.00 GiB of which 60.00 MiB is free. Of the allocated memory 7.10 GiB is allocated by PyTorch.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_another"),
+    [("meta-llama/Llama-3.1-8B-Instruct", True), ("qwen/qwen3-8b", False), ("/models/any", False)],
+)
+def test_a_command_of_another_model_is_not_mixed_with_the_log(
+    model: str, *, is_another: bool, capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    """The difference stands below the cause, and no fix edits the command; a folder may be any model."""
+    log, command = tmp_path / "a.log", tmp_path / "a.sh"
+    log.write_text(OOM)
+    command.write_text(f"vllm serve {model} --max-model-len 32768 --kv-cache-dtype fp8\n")
+    _, out, _ = run(capsys, "diagnose", str(log), "--command", str(command), "--gpus", "RTX3060Ti")
+
+    assert re.search(
+        r"^! The command and the log come from different launches .* cli\.command_differs$", out, re.MULTILINE
+    )
+    assert (f"model: {model} in the command" in " ".join(out.split())) == is_another
+    assert "kv_cache_dtype: fp8 in the command" in " ".join(out.split())
+    _, out, _ = run(capsys, "diagnose", str(log), "--command", str(command), "--explain")
+    assert (model in out.partition("FIXES")[2].partition("ALSO")[0]) != is_another
+
+
 def test_a_rejected_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """Exit status 0: the client has the problem."""
     log = tmp_path / "serve.log"

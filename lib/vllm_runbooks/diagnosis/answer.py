@@ -250,6 +250,9 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
     base = LaunchCommand(
         command, reported.arguments, reported.release.rules, request.knowledge, logged_command=logged_command
     )
+    if base.other_model:  # another launch's options would be mixed with this one's figures
+        ways = _ways(request._replace(evidence=replace(request.evidence, command=None)), reported)
+        return ways._replace(findings=(*_differing(base.differences(), request.catalog), *ways.findings))
     memory = _memory(request, reported, base)
     if command is not None:
         ways = _unchecked(request, reported, {**base.flags, **reported.arguments}, memory)
@@ -335,9 +338,10 @@ def _differing(differences: Sequence[ArgumentDifference], catalog: Catalog) -> t
     symptom = catalog.symptoms.get(_DIFFERS)
     if not differences or symptom is None:
         return ()
+    say = Wording(catalog.lang)
     text = "; ".join(
-        f"{difference.name}: {difference.given} in the command, {difference.ran} in the log"
-        for difference in differences
+        say("{name}: {given} in the command, {ran} in the log", name=d.name, given=d.given, ran=d.ran)
+        for d in differences
     )
     return (found_by_comparison(symptom, {"differences": redact_text(text)}),)
 

@@ -31,6 +31,7 @@ _SUBCOMMAND = "subparser"
 """The destination of vLLM's subcommand, such as serve."""
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", _SUBCOMMAND, "dispatch_function"})
 """Arguments that may differ between command and log: model paths are mounted elsewhere, secrets are replaced."""
+_HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 _MAX_TOLD = 12
 _MOST_ERRORS = 5
 """Most errors of a command that is still edited; with more it is hardly a command."""
@@ -253,7 +254,16 @@ class LaunchCommand:
     def differences(self) -> list[ArgumentDifference]:
         if not self.is_given or self.found is None or self.data is None or not self.logged:
             return []
-        return list(self._compared(self.flags))[:_MAX_TOLD]
+        return [*self.other_model, *self._compared(self.flags)][:_MAX_TOLD]
+
+    @cached_property
+    def other_model(self) -> Sequence[ArgumentDifference]:
+        """The models of command and log if both are named as on the Hub and differ; a folder may be any model."""
+        if not self.is_given:
+            return ()
+        given, ran = (str(some.get("model_tag") or some.get("model") or "") for some in (self.flags, self.logged))
+        both = _HUB_NAME.fullmatch(given) and _HUB_NAME.fullmatch(ran)
+        return [ArgumentDifference("model", given, ran)] if both and given.casefold() != ran.casefold() else ()
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:

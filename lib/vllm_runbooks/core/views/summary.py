@@ -189,7 +189,7 @@ def _statement_view(statement: Statement) -> list[TextBlock]:
         quote = styled(statement.quote, Tone.QUOTE)
         blocks.append(_Paragraph(quote, "    ", place, most=4) if statement.is_whole else _Cut(place + quote))
     elif statement.place:
-        blocks.append(Line(styled(f"  {statement.place}", Tone.FAINT)))
+        blocks.append(_Paragraph(styled(statement.place, Tone.FAINT), most=3))
     for name, text in (("So", statement.effect), ("Fix", statement.action)):
         if text:
             blocks.append(_Paragraph(text, _INDENT, styled(_label(name), Tone.HEADING)))

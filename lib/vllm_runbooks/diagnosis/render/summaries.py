@@ -96,7 +96,7 @@ def summarize(
         return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)
     return replace(
         summary,
-        statements=(_statement(cause, answer, "✗", cause.title, say),),
+        statements=(_statement(cause, answer, "✗", cause.title, say), *_another_launch(answer)),
         memory=tuple(_memory(answer, say)),
         steps=(*_unexplained(answer, say), *summary.steps),
     )
@@ -182,6 +182,13 @@ def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
         yield _statement(finding, answer, "!", finding.title, say)
     if len(noticed) > _MOST_NOTICES:
         yield Statement("!", say("{count} more", count=len(noticed) - _MOST_NOTICES), Tone.WARN)
+
+
+def _another_launch(answer: Answer) -> Iterator[Statement]:
+    """That the command is not the log's, and in what."""
+    for finding in answer.findings:
+        if finding.symptom == "cli.command_differs":
+            yield Statement("!", finding.title, Tone.WARN, id=finding.symptom, place=finding.captures["differences"])
 
 
 def _statement(finding: Finding, answer: Answer, sign: str, text: str, say: Wording) -> Statement:
