@@ -62,9 +62,17 @@ def test_a_launch_after_the_period_is_left_out() -> None:
     assert len(read(LOG + second, until="11-20 23:00")) == 1
 
 
-def test_a_period_before_the_log_has_no_launch() -> None:
-    """Although statistics are read in bulk."""
-    assert read(LOG[LOG.index("(APIServer pid=6396) INFO 11-20 20:00") :], until="11-19 09:00") == []
+@pytest.mark.parametrize(
+    ("since", "until", "says"),
+    [
+        (None, "11-19 09:00", "a.log: --until is before its first dated line"),
+        ("11-22 09:00", None, r"a.log: --since is after its last dated line \(11-2"),
+    ],
+)
+def test_a_period_outside_of_the_log_is_rejected(since: str | None, until: str | None, says: str) -> None:
+    """Although statistics are read in bulk; the answer would be that of the startup alone."""
+    with pytest.raises(InputError, match=says):
+        read(LOG[LOG.index("(APIServer pid=6396) INFO 11-20 20:00") :], since, until)
 
 
 def test_a_period_over_new_year_is_read() -> None:

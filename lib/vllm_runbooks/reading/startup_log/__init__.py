@@ -40,14 +40,17 @@ _MAX_STARTS = 500
 def read(evidence: Evidence, catalog: Catalog) -> list[ServerRun]:
     """Read every launch in the documents; empty if there is no sign of vLLM."""
     starts: list[ServerRun] = []
+    outside: list[str] = []
     for index, document in enumerate(evidence.documents):
         reader = _LogReader(index, catalog, evidence.period)
         digest = routine.RoutineLines(catalog.lines, log_lines.IN_HEADERS, catalog.patterns)
         for lines in log_lines.read_lines(document.name, reader.noting(document.pieces()), digest):
             reader.take(lines)
-        if evidence.period and not reader.has_dates:
-            raise InputError(f"{document.name}: no line has a date; --since and --until need one")
+        if evidence.period:
+            outside += reader.outside(document.name)
         starts += reader.finish(evidence.vllm)
+    if outside and len(outside) == len(evidence.documents):
+        raise InputError("; ".join(outside))
     return redact_record(starts)
 
 
@@ -78,7 +81,8 @@ class _LogReader:
     def __init__(self, file: int, catalog: Catalog, period: Period | None = None) -> None:
         self.file = file
         self.period = period
-        self.has_dates = False
+        self.dates: dict[int, str] = {}
+        """Last date by its position, as `place`."""
         self.place = 0
         """Position of the last printed time: before the period (-1), in it (0) or after it (1)."""
         self.catalog = catalog
@@ -143,9 +147,24 @@ class _LogReader:
     def _place(self, time: str | None) -> int:
         """Position of a line as in `Period.place`; a line without a time has that of the previous one."""
         if self.period and (at := moment(time)) and at.form == "date":
-            self.has_dates = True
             self.place = self.period.place(at)
+            self.dates[self.place] = time or ""
         return self.place
+
+    def outside(self, name: str) -> list[str]:
+        """Why no line is in the period; empty if some may be.
+
+        Raises:
+            InputError: No line has a date.
+        """
+        match sorted(self.dates):
+            case []:
+                raise InputError(f"{name}: no line has a date; --since and --until need one")
+            case [-1]:
+                return [f"{name}: --since is after its last dated line ({self.dates[-1]})"]
+            case [1]:
+                return [f"{name}: --until is before its first dated line"]
+        return []
 
     def finish(self, release: str | None) -> list[ServerRun]:
         """Return the launches, without stretches that show no sign of vLLM."""
