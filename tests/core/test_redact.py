@@ -367,7 +367,12 @@ def test_long_base64_is_decoded(before: str) -> None:
         # A secret in prose has to look like a value.
         ("password hunter2abc", "password *"), ("password hunter2a", "password *"), ("password hunter2", None),
         ("password hunterabc", None), ("password hunter-2abc", None), ("--password hunter", "--password *"),
-        ("password is hunter2abc", None),
+        ("password is hunter2abc", "password is *"), ("password is weak", None),
+        ("token is hunter2Abc", "token is *"), ("token is hunter2abc", None), ("token is model-v2-chat", None), ("token is abc12de", None),
+        ("Das Passwort lautet: hunter2abc", "Das Passwort lautet: *"), ("el token es：hunter2Abc", "el token es：*"),
+        ("Votre jeton est : hunter2abc", "Votre jeton est : *"), ("el token es: valido", None),
+        ('<secret value="hunter2"/>', '<secret value="*"/>'), ('<span value="hunter2"/>', None),
+        ("https://x.y/?key=hunter2Abcde", "https://x.y/?key=*"), ("https://x.y/?key=layers-10", None),
         # Paths of files with secrets, and the file of accounts.
         ("credentials=/var/x1y2z3", None), ("secret=./x1abcdef", None), ("secret=~/abc1234", None),
          ("secret=../abc1234", None),

@@ -20,7 +20,7 @@ _ECHOED = (
     r"(?:[\"']?[\w.-]{1,60}:)?[\"']?(?P<value>[^\s\"'|$`:]{3,300})[\"']?[ \t]{0,8}\|[ \t]{0,8}"
 )
 _LANGUAGES = (
-    "passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|parola|пароль|パスワード|비밀번호|mật khẩu"
+    "passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|parola|пароль|パスワード|비밀번호|mật khẩu|jeton"
 )
 _WORDS = tuple(_LANGUAGES.split("|"))
 _ESCAPED = tuple(
@@ -32,7 +32,8 @@ _IN_LANGUAGES = tuple(dict.fromkeys(word.lower() for word in (*_WORDS, *_ESCAPED
 _FIELD = r"[\w.-]{0,40}?(?:passw(?:or)?d|passphrase|(?:api|access|private)[._-]?key|secret(?:[._-]?key)?|token)"
 """Name of a secret in XML."""
 _VERBS = ("is", "was")
-_ENGLISH = r"pass(?:word|phrase|code)|(?:api |access |secret |private )?(?:key|token)|secret"
+_SAID = r"[\"'`]?(?P<value>[^\s\"'`<|{\[(/\\]{7,300}[^\s\"'`.,;)\\])"
+"""A value in a sentence, without the sign that ends it."""
 
 
 def _is_mixed(value: str) -> bool:
@@ -41,6 +42,11 @@ def _is_mixed(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     return _is_mixed(value) and len(value) >= 12 and turns(value) >= 4
+
+
+def _is_irregular(value: str) -> bool:
+    """Whether a value is hardly a word with a number, as far as its length allows."""
+    return _is_mixed(value) and len(value) >= 10 and turns(value) >= 3
 
 
 class Kind(NamedTuple):
@@ -105,6 +111,12 @@ _MARKUP = (
         rf"{_OPENED}(?>[^<>\n]{{0,200}}?{_NAMED_SO})[^<>\n]{{0,200}}?{_VALUE_OF}",
         '<add key="password" value="Zk9-Qw4x8Rt2Lm6Vb1"/>',
         '<add key="tokenizer" value="slow2-Fast4"/>',
+    ),
+    (
+        "value=",
+        rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}[ \t][^<>\n]{{0,200}}?{_VALUE_OF}",
+        '<secret value="Zk9-Qw4x8Rt2Lm6Vb1"/>',
+        '<tokenizer value="slow2-Fast4"/>',
     ),
     (
         "value=",
@@ -274,12 +286,17 @@ KINDS = (
         "lftp -u me,Zk9-Qw4x8Rt2Lm6Vb1 sftp://host", "lftp -u me sftp://host",
     ),
     Kind(
-        tuple(f"{name} {verb}" for name in ("word", "phrase", "code", "token", "key", "secret") for verb in _VERBS),
+        tuple(f"{name} {verb}" for name in ("word", "phrase", "code") for verb in _VERBS),
+        _pattern(rf"\bpass(?:word|phrase|code)[ \t]{{1,4}}(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}{_SAID}"),
+        "my password is Zk9-Qw4x8Rt2Lm6Vb1", "the password is incorrect for user2", _is_mixed,
+    ),
+    Kind(
+        tuple(f"{name} {verb}" for name in ("token", "key", "secret") for verb in _VERBS),
         _pattern(
-            rf"\b(?:{_ENGLISH})[ \t]{{1,4}}(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}[\"'`]?"
-            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])"
+            r"\b(?:(?:api |access |secret |private )?(?:key|token)|secret)[ \t]{1,4}"
+            rf"(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}{_SAID}"
         ),
-        "Your token is: Zk9-Qw4x8Rt2Lm6Vb1", "the next token is sampled_with_top-p-0.95 of 32000", _is_random,
+        "Your token is: Zk9-Qw4x8Rt2Lm6Vb1", "the next token is sampled_with_top-p-0.95 of 32000", _is_irregular,
     ),
     Kind(
         _IN_LANGUAGES,
@@ -290,22 +307,25 @@ KINDS = (
         ),
         "Passwort: Zk9-Qw4x8Rt2Lm6Vb1", "Passwort: (nicht gesetzt)", lambda value: not value.strip("().:!").isalpha(),
     ),
-    Kind(
-        (*_IN_LANGUAGES, "token es", "token é"),
-        LazyPattern(
-            rf"(?:{_ALL_LANGUAGES}|token)"
-            r"(?:[ \t]{1,4}(?:lautet|ist|es|est|\u00e9|\\u00e9|\u00e8|jest|is)[ \t:]{1,4}"
-            r"|[ \t]{0,4}(?:\u306f|\ub294|\\u306f|\\ub294)[ \t:]{0,4})[\"'`]?"
-            r"(?P<value>[^\s\"'`<|{\[(/\\]{8,300}[^\s\"'`.,;)\\])",
-            re.IGNORECASE,
-        ),
-        "Kennwort lautet Zk9-Qw4x8Rt2Lm6Vb1", "Das Passwort ist falsch", _is_random,
+    *(
+        Kind(
+            triggers, LazyPattern(
+                rf"(?:{words})(?:[ \t]{{1,4}}(?:lautet|ist|es|est|\u00e9|\\u00e9|\u00e8|jest|is)(?=[ \t:\uff1a])"
+                rf"|[ \t]{{0,4}}(?:\u306f|\ub294|\\u306f|\\ub294))[ \t:\uff1a]{{0,4}}{_SAID}",
+                re.IGNORECASE,
+            ),
+            f"{word} lautet Zk9-Qw4x8Rt2Lm6Vb1", f"{word} ist falsch", is_one,
+        )
+        for triggers, words, word, is_one in (
+            (_IN_LANGUAGES, _ALL_LANGUAGES, "Kennwort", _is_mixed),
+            (("token es", "token é", "token lautet", "token ist"), "token", "Token", _is_irregular),
+        )
     ),
     *(Kind((trigger,), _pattern(source), example, harmless) for trigger, source, example, harmless in _MARKUP),
     Kind(
-        ("key=",), _pattern(r"https?://[^\s\"'<>?]{1,400}\?(?:[^\s\"'<>]{0,200}&)?key=(?P<value>[\w-]{16,200})"),
+        ("key=",), _pattern(r"https?://[^\s\"'<>?]{1,400}\?(?:[^\s\"'<>]{0,200}&)?key=(?P<value>[\w-]{12,200})"),
         "https://api.example/v1/models?alt=json&key=Zk9-Qw4x8Rt2Lm6Vb1", "https://docs.example/page?key=tensor-parallel-size-2",
-        _is_random, "key",
+        _is_irregular, "key",
     ),
     Kind(
         ("ltai", "akid"), LazyPattern(
