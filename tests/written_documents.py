@@ -515,7 +515,9 @@ os.system("F=8 vllm serve org/o --seed 5")
 subprocess.Popen(shlex.split("vllm serve org/p --seed 9"))
 cmd = ["vllm", "serve", "org/q"]
 cmd += ["--seed", "10"]
-cmd.extend(["--enforce-eager"])
+if more:
+    cmd.extend(["--enforce-eager"])
+cmd.append("--disable-log-stats")
 """,
         """\
 - python LLM python certain
@@ -553,9 +555,9 @@ variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
 variable: os.putenv("D", str(4)) : str(4) = 4
 - python serve python
-whole: "vllm", "serve", "org/q"
+whole: "vllm", "serve", "org/q"]⏎cmd += ["--seed", "10"]⏎if more:⏎    cmd.extend(["--enforce-eager"])⏎cmd.append("--disable-log-stats"
 prefix: "vllm" = vllm | "serve" = serve
-words: "org/q" = org/q
+words: "org/q" = org/q | "--seed" = --seed | "10" = 10 | "--disable-log-stats" = --disable-log-stats
 variable: os.environ["A"] = "1" : "1" = 1
 variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
@@ -567,7 +569,7 @@ setting: python "B": "2"
 setting: python C="3"
 setting: python os.putenv("D", str(4))
 setting: assignment F=8
-loose: bare "--seed" = --seed + "10" = 10 | bare "--enforce-eager" = --enforce-eager
+loose: bare "--enforce-eager" = --enforce-eager
 """,
     ),
     "page": (

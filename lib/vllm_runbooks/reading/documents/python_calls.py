@@ -10,7 +10,7 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +76,14 @@ class _Program:
         self.lists: set[int] = set()
         self.run = {id(named) for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))}
         """Nodes that are executed by name; they are read at the call, with its environment."""
+        self.added: dict[int, list[ast.expr]] = {}
+        """Elements that statements after a list's assignment always add to it."""
+        self.always: set[int] = set()
+        """These statements."""
+        for node in (text.tree, *self.nodes):
+            for part in ("body", "orelse", "finalbody"):
+                if isinstance(body := getattr(node, part, None), list):
+                    self._note_added(body)
         self.commands: set[str] = set()
         self.assigned = {
             id(node.value): node.targets[0].id
@@ -94,7 +102,8 @@ class _Program:
             elif isinstance(node, (ast.List, ast.Tuple)) and id(node) not in self.run:
                 self._list(node)
         for node in self.nodes:
-            self._extension(node)
+            if isinstance(node, ast.stmt):
+                self._extension(node)
 
     def _names(self) -> tuple[dict[str, ast.expr], dict[str, str]]:
         """Names that are assigned once, with their values.
@@ -433,13 +442,14 @@ class _Program:
 
     def _list(self, node: ast.List | ast.Tuple, around: Around | None = None) -> None:
         """A list of a command's words, wherever it is used."""
-        if id(node) in self.lists or not 2 <= len(node.elts) <= 1000:
+        elements = [*node.elts, *self.added.get(id(node), ())]
+        if id(node) in self.lists or not 2 <= len(elements) <= 1000:
             return
-        texts = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        texts = [item.value for item in elements if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         if not any("vllm" in text or text.endswith("api_server.py") or text == "-c" for text in texts):
             return
         self.lists.add(id(node))
-        words = tuple(self._word(item) for item in node.elts if not isinstance(item, ast.Starred))
+        words = tuple(self._word(item) for item in elements if not isinstance(item, ast.Starred))
         if words[0].value is None and words[0].why.startswith("variable python"):
             words = (replace(words[0], value="python", why=""), *words[1:])
         if (words[0].value or "").startswith("-") and not programs.are_own(words):
@@ -452,17 +462,39 @@ class _Program:
         if len(self.reading.starts) > count and id(node) in self.assigned:
             self.commands.add(self.assigned[id(node)])
 
-    def _extension(self, node: ast.AST) -> None:
-        """Options that are added to a command's list (`cmd += […]`, `cmd.extend([…])`), perhaps."""
-        target: ast.expr
-        if isinstance(node, ast.AugAssign):
-            target, value = node.target, node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "extend":
-            target, value = node.func.value, node.args[0] if node.args else node.func
-        else:
-            return
-        if isinstance(target, ast.Name) and target.id in self.commands and isinstance(value, (ast.List, ast.Tuple)):
-            self.reading.loose += programs.options_of([self._word(item) for item in value.elts], "bare")
+    def _note_added(self, body: Sequence[ast.stmt]) -> None:
+        lists: dict[str, ast.List] = {}
+        for statement in body:
+            name, elements = _extension(statement)
+            if name in lists:
+                self.added.setdefault(id(lists[name]), []).extend(elements)
+                self.always.add(id(statement))
+                continue
+            for node in ast.walk(statement):
+                for target in node.targets if isinstance(node, ast.Assign) else ():
+                    lists.pop(_last_name(target), None)
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
+                lists[_last_name(statement.targets[0])] = statement.value
+
+    def _extension(self, node: ast.stmt) -> None:
+        """Options that are added to a command's list, perhaps."""
+        name, elements = _extension(node)
+        if name in self.commands and id(node) not in self.always:
+            self.reading.loose += programs.options_of([self._word(item) for item in elements], "bare")
+
+
+def _extension(node: ast.stmt) -> tuple[str, Sequence[ast.expr]]:
+    """The name of a list and what is added to it (`cmd += […]`, `cmd.extend([…])`, `cmd.append(…)`); else empty."""
+    target: ast.expr | None = None
+    call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        target, value = node.target, node.value
+    elif isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        value = ast.List(call.args) if call.func.attr == "append" else call.args[0]
+        target = call.func.value if call.func.attr in ("append", "extend") else None
+    if not isinstance(target, ast.Name) or not isinstance(value, (ast.List, ast.Tuple)):
+        return "", ()
+    return target.id, value.elts
 
 
 def _last_name(node: ast.expr) -> str:
