@@ -515,9 +515,9 @@ os.system("F=8 vllm serve org/o --seed 5")
 subprocess.Popen(shlex.split("vllm serve org/p --seed 9"))
 cmd = ["vllm", "serve", "org/q"]
 cmd += ["--seed", "10"]
-if more:
+if x:
     cmd.extend(["--enforce-eager"])
-cmd.append("--disable-log-stats")
+cmd.append("-O2")
 """,
         """\
 - python LLM python certain
@@ -555,9 +555,9 @@ variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
 variable: os.putenv("D", str(4)) : str(4) = 4
 - python serve python
-whole: "vllm", "serve", "org/q"]⏎cmd += ["--seed", "10"]⏎if more:⏎    cmd.extend(["--enforce-eager"])⏎cmd.append("--disable-log-stats"
+whole: "vllm", "serve", "org/q"]⏎cmd += ["--seed", "10"]⏎if x:⏎    cmd.extend(["--enforce-eager"])⏎cmd.append("-O2"
 prefix: "vllm" = vllm | "serve" = serve
-words: "org/q" = org/q | "--seed" = --seed | "10" = 10 | "--disable-log-stats" = --disable-log-stats
+words: "org/q" = org/q | "--seed" = --seed | "10" = 10 | "-O2" = -O2
 variable: os.environ["A"] = "1" : "1" = 1
 variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
