@@ -39,6 +39,16 @@ def test_names_of_other_releases_are_certain_only_if_the_release_is_known(text: 
     assert rules(text) == expected
 
 
+def test_a_unit_beside_a_container_has_another_release() -> None:
+    """In Nix both are in one file; a command of a shell script may run inside the container."""
+    unit = 'systemd.services.a.serviceConfig.ExecStart = "${pkgs.vllm}/bin/vllm serve org/m --async-scheduling";\n'
+    container = 'containers.b = { image = "vllm/vllm-openai:v0.8.5"; cmd = [ "--model" "org/m" ]; };\n'
+    script = "docker run -d --name b vllm/vllm-openai:v0.8.5 --model org/m\nvllm serve org/m --async-scheduling\n"
+
+    assert "option.not-there-yet" not in rules(f"{{\n{container}{unit}}}\n", "a.nix")
+    assert "option.not-there-yet" in rules(script, "a.sh")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

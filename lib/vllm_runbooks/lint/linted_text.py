@@ -192,7 +192,9 @@ class LintedText:
         """Data of the launch's release: the tag of its image or a pin, else the newest, or the file's."""
         if launch is None or self.asked.vllm is not None:
             return options.load(self.release.version)
-        newest = options.known_releases()[-1] if launch.image is not None else self.release.version
+        # A command in a file of another language runs beside its containers, not in one of them.
+        is_apart = launch.image is not None or (self.page.kind == "code" and self.release.source == "image")
+        newest = options.known_releases()[-1] if is_apart else self.release.version
         return options.load(self.build(launch).release or newest)
 
     @cached_property

@@ -29,7 +29,7 @@ _SCHEMA = re.compile(
     r"(\d{1,4}(?:\.\d{1,4}){1,3}|latest)\.json",
     re.ASCII | re.MULTILINE,
 )
-_NEAR = 0.8
+_NEAR, _NEARER = 0.8, 0.92
 """Least similarity (see difflib) of a misspelt name."""
 _STEP = re.compile(r"[^.]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -331,14 +331,14 @@ def config(root: Node, text: str) -> tuple[Word, ...]:
 
 def _is_config(names: Sequence[str], model: Node | None) -> bool:
     known = [name for name in names if is_option(name)]
-    telling = set(known).difference(word_list("common-options"), ("--model", "--name", "--config"))
-    is_named = isinstance(model, Scalar) and _REPOSITORY.fullmatch(model.value) is not None
-    is_full = is_named and len(names) == len(known) >= _FULL
-    if len(telling) + is_named < _TELLING and not is_full:
+    others = [name for name in names if name not in known]
+    near = get_close_matches(others[0], options.past().lives, 1, _NEAR) if len(others) == 1 else []
+    if len(others) > len(near):
         return False
-    spellings = list(options.past().lives)
-    is_near = all(name in known or get_close_matches(name, spellings, 1, _NEAR) for name in names)
-    return len(names) - len(known) <= 1 and is_near
+    sure = [name for name in near if get_close_matches(name, others, 1, _NEARER)]
+    telling = {*known, *sure}.difference(word_list("common-options"), ("--model", "--name", "--config"))
+    is_named = isinstance(model, Scalar) and _REPOSITORY.fullmatch(model.value) is not None
+    return len(telling) + is_named >= _TELLING or (is_named and not others and len(names) >= _FULL)
 
 
 def _option_words(
