@@ -603,7 +603,7 @@ def test_a_gpu_has_the_facts_of_the_catalog() -> None:
     assert (found.interconnect, found.bandwidth_gb_s) == ("nvlink", 2039)
     assert found.total is not None
     assert [side / GIB for side in found.total] == pytest.approx([79.14, 79.25, 79.25], abs=1e-6)
-    (other,) = catalog().gpus("MI300X")
+    (other,) = catalog().gpus("MI350X")
     assert Device.of(other).total is None
     assert Device.of(other).total_source == "unknown: how much of it the driver reserves"
 

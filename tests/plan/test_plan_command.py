@@ -106,22 +106,22 @@ def test_inverse_questions(capsys: pytest.CaptureFixture[str], what: str, least:
 
 def test_an_unknown_term_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     """With unknown GPU memory, `fits` is null and the missing fact is named."""
-    found = planned(capsys, "openai/gpt-oss-20b", "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
+    found = planned(capsys, "openai/gpt-oss-20b", "--gpus", "MI350X", "--tp", "1", "--no-calibration", status=1)
 
     assert found["fits"] is None
-    assert any("MI300X is unknown" in said for said in found["limits"])
+    assert any("MI350X is unknown" in said for said in found["limits"])
     assert found["per_gpu"][0]["total_gib"] is None
 
 
 def test_weights_above_the_physical_memory_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     """Also on a GPU of which the usable memory is unknown; the best layout splits them."""
     model = "deepseek-ai/DeepSeek-V3.1"
-    single = planned(capsys, model, "--gpus", "MI300X", "--tp", "1", "--no-calibration", status=1)
-    several = planned(capsys, model, "--gpus", "8xMI300X", "--no-calibration", status=1)
+    single = planned(capsys, model, "--gpus", "MI350X", "--tp", "1", "--no-calibration", status=1)
+    several = planned(capsys, model, "--gpus", "8xMI350X", "--no-calibration", status=1)
     best = several["layouts"][0]
 
     assert single["fits"] is False
-    assert " GiB needed, MI300X has 192.00 GiB of physical memory" in single["limits"][0]
+    assert " GiB needed, MI350X has 288.00 GiB of physical memory" in single["limits"][0]
     assert best["fits"] is None
     assert best["layout"]["replicas"] < 8
 

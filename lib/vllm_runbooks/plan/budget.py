@@ -293,6 +293,7 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
         model_bytes=settings.value_bytes,
         block_tokens=settings.cache.block_tokens,
         capability=device.capability,
+        is_rocm=device.vendor == "amd",
         caches_prefixes=settings.cache.caches_prefixes,
         state_dtype=settings.cache.state_dtype,
         recurrent_dtype=settings.cache.recurrent_dtype,
@@ -492,11 +493,19 @@ def _terms(
         terms.append(_beyond(text, encoder))
     elif model.shape.encoders != ():
         terms.append(Term("encoder", NOTHING if encoder.is_known else None, encoder.reason))
-    terms.append(costs.non_torch(settings))
+    is_rocm = device.vendor == "amd"
+    terms.append(costs.non_torch(settings, is_rocm=is_rocm))
     if ranks.cards > 1:
         mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
         terms.append(
-            costs.communication(settings, device.interconnect, nodes, capability=device.capability, has_experts=mixes)
+            costs.communication(
+                settings,
+                device.interconnect,
+                nodes,
+                capability=device.capability,
+                has_experts=mixes,
+                is_rocm=is_rocm,
+            )
         )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
     if settings.lora.rank:

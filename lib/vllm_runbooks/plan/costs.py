@@ -482,10 +482,10 @@ def _profiles_graphs(settings: LaunchSettings) -> bool:
     return settings.key >= (_RUNNER_PROFILES if settings.is_v2_runner else _GRAPHS_PROFILED)
 
 
-def non_torch(settings: LaunchSettings) -> Term:
+def non_torch(settings: LaunchSettings, *, is_rocm: bool = False) -> Term:
     """Non-torch memory as the release counts it, on one GPU without communication."""
-    part = "non_torch"
-    if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
+    part = "rocm" if is_rocm else "non_torch"
+    if not is_rocm and not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
         if settings.ranks.pipeline > 1 and settings.ranks.tensor == 1:
             part = "non_torch_stages"
         else:
@@ -560,6 +560,7 @@ def communication(
     *,
     capability: Capability | None = None,
     has_experts: bool = False,
+    is_rocm: bool = False,
 ) -> Term:
     """Memory for communication between GPUs, in addition to `non_torch`.
 
@@ -578,10 +579,12 @@ def communication(
             "stages pass only hidden states; no cost visible in 3 measured launches; " + _H100,
         )
     near, far = _measured("pcie", settings), _measured("nvlink", settings)
-    if settings.is_v0 and ranks.tensor * ranks.pipeline >= 8:
+    if is_rocm:
+        near = far = _measured("rocm_many_ranks" if ranks.tensor >= _MANY_GPUS else "rocm_ranks", settings)
+    elif settings.is_v0 and ranks.tensor * ranks.pipeline >= 8:
         near = far = _measured("many_ranks", settings)
     is_old = capability is not None and capability < _MULTICAST
-    if interconnect == "pcie" or (interconnect == "nvlink-bridge" and is_old):
+    if near is far or interconnect == "pcie" or (interconnect == "nvlink-bridge" and is_old):
         band, source = near.band, near.source
     elif interconnect == "nvlink" and not is_old:
         band, source = far.band, far.source

@@ -33,6 +33,7 @@ class CacheOptions:
     block_tokens: int | None = None
     capability: tuple[int, int] | None = None
     """Compute capability of the GPUs; None if unknown."""
+    is_rocm: bool = False
     caches_prefixes: bool | None = None
     """`enable_prefix_caching`; None for the release's default."""
     state_dtype: str = "auto"
@@ -286,9 +287,11 @@ class _LayerReader:
         """Value for the GPU; if all rows agree the GPU does not matter."""
         if len({value for _, value in table}) == 1:
             return table[0][1]
-        if self.asked.capability is None:
+        if self.asked.capability is None and not self.asked.is_rocm:
             raise _UnknownLayerError("the GPU's compute capability, which decides the attention backend")
-        return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
+        # ROCm has the Triton backend unless AITER is on: platforms/rocm.py (0.33.0 _get_backend_priorities).
+        own = _ANY if self.asked.capability is None else self.asked.capability[0]
+        return next(value for major, value in table if major in (own, _ANY))
 
     def _block(self) -> int:
         options, by = self.asked, self.by

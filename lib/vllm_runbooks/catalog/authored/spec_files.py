@@ -89,7 +89,9 @@ def _totals(table: GpuTable) -> GpuTable:
     of_shown = sorted(
         line / median(smi_sizes[name]) for name, seen in lines.items() if smi_sizes[name] for line in seen
     )
-    of_boxes = sorted(line / boxes[name] for name, seen in lines.items() for line in seen)
+    of_boxes = sorted(
+        line / boxes[name] for name, seen in lines.items() if forms[name][0].vendor == "nvidia" for line in seen
+    )
 
     def total(gpu: Gpu) -> Total | None:
         name = gpu.form_of or gpu.name
@@ -99,7 +101,8 @@ def _totals(table: GpuTable) -> GpuTable:
             source = f"printed lines of {name} ({len(seen)}): {span}"
             if margin:
                 source += f", and the widest spread of one GPU's lines, {scatter:.1%}"
-            return Total(min(seen[0], middle * (1 - margin)), middle, max(seen[-1], middle * (1 + margin)), source)
+            high = min(max(seen[-1], middle * (1 + margin)), gpu.memory_gib)
+            return Total(min(seen[0], middle * (1 - margin)), middle, high, source)
         for size, parts, of in (
             (median(smi_sizes[name]) if smi_sizes[name] else None, of_shown, "reported by nvidia-smi"),
             (gpu.memory_gib, of_boxes, "on the data sheet"),
