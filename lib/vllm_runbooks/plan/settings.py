@@ -374,6 +374,7 @@ class _LaunchSettler:
         self.by = facts.by
         self.environment = environment
         self.capability = facts.capability
+        self.is_rocm = (facts.gpu or "").startswith("AMD ")
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
@@ -426,7 +427,7 @@ class _LaunchSettler:
         if not self.by.fitting_dtype:
             is_wide = self.shape.model_type in self.by.wide_default
             return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
-        if self.capability is None and self.shape.model_type in self.by.no_half:
+        if self.capability is None and not self.is_rocm and self.shape.model_type in self.by.no_half:
             # Any other model runs in bfloat16 or float16.
             self.missing["compute capability of the GPU (dtype depends on it)"] = None
         has_wide = self.capability is None or self.capability >= (8, 0)
@@ -775,7 +776,7 @@ class _LaunchSettler:
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
-        if (self.known.gpu or "").startswith("AMD "):  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
+        if self.is_rocm:  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
             can = False
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
