@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,20 @@ def test_weights_above_the_physical_memory_do_not_fit(capsys: pytest.CaptureFixt
     assert " GiB needed, MI350X has 288.00 GiB of physical memory" in single["limits"][0]
     assert best["fits"] is None
     assert best["layout"]["replicas"] < 8
+
+
+def test_of_layouts_that_may_fit_the_fullest_is_not_the_best(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be the first to fail: weights beside which hardly any memory is left are split further."""
+    model = "Qwen/Qwen3.5-397B-A17B"
+    (best, *others) = planned(capsys, model, "--gpus", "8xMI350X", "--no-calibration", status=1)["layouts"]
+
+    def weights(way: Mapping[str, Any]) -> Any:
+        return max(
+            term["expected_gib"] for rank in way["per_gpu"] for term in rank["terms"] if term["name"] == "weights"
+        )
+
+    assert best["fits"] is None
+    assert weights(best) < 0.75 * 288 < max(weights(way) for way in others if way["fits"] is None)
 
 
 def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -> None:

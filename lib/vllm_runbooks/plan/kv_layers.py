@@ -367,6 +367,8 @@ class _LayerReader:
             return True
         if kind == "kda" and not all(m.is_full_rank and m.has_bound for m in self.recurrent if m.kind == "kda"):
             return False
+        if self.asked.is_rocm:
+            return False  # FlashInfer's and FlashKDA's kernels are for CUDA
         if self.asked.capability is None:
             raise _UnknownLayerError("the GPU's compute capability, which decides the linear attention kernel")
         if kind == "kda":

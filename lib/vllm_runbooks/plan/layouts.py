@@ -498,6 +498,19 @@ class LayoutChoice:
         return self.budget.fits if self.budget is not None else False
 
     @property
+    def fullness(self) -> float:
+        """By how many tenths of a GPU the weights exceed seven, if it is unknown whether the layout fits; else 0."""
+        if self.budget is None or self.fits is not None:
+            return 0.0
+        weights = [
+            term.band.expected / rank.device.physical
+            for rank in self.budget.ranks
+            for term in rank.terms
+            if term.name == "weights" and term.band is not None and rank.device.physical
+        ]
+        return round(max([share - 0.7 for share in weights if share > 0.7], default=0.0), 1)
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """Environment variables that the launch needs in addition to its options."""
         parts = self.ranks.partition
@@ -508,9 +521,9 @@ class LayoutChoice:
         """Sort key of the layouts, best first.
 
         The criteria in order: valid; certain to fit, may fit, does not fit; serves the context;
-        uses all GPUs; simplest way to the same result; no traffic that slows every token; fewer
-        pipeline stages, which a request passes one after another; more concurrent requests, limited
-        by `max_num_seqs`; smaller groups.
+        uses all GPUs; simplest way to the same result; no traffic that slows every token; more memory
+        beside the weights if it is unknown what fits; fewer pipeline stages, which a request passes
+        one after another; more concurrent requests, limited by `max_num_seqs`; smaller groups.
         """
         return (
             0 if self.legal else 1,
@@ -519,6 +532,7 @@ class LayoutChoice:
             self.idle,
             self.is_twin,
             self.slow,
+            self.fullness,
             self.ranks.pipeline,
             -round(self.useful, 2),
             self.ranks.tensor,
