@@ -30,7 +30,7 @@ from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.records import CauseRef, Verdict
 from vllm_runbooks.host.processes import TAG, sweep
-from vllm_runbooks.runbooks import bench, steps, suite, worker
+from vllm_runbooks.runbooks import bench, forks, steps, suite, worker
 from vllm_runbooks.runbooks.notebook import VERDICT_MIME
 from vllm_runbooks.runbooks.suite import RunbookRequest, run_all
 from vllm_runbooks.runbooks.verdict_fields import NO_RUNBOOK
@@ -283,6 +283,41 @@ def test_a_run_has_a_kernel_of_this_very_python(ran: Ran) -> None:
     printed = ran.outputs("empty_environment")[0]["text"]
 
     assert printed[0].strip() == sys.executable
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux")
+def test_a_forked_kernel_is_a_fresh_one(tmp_path: Path) -> None:
+    """It has no state of the run before, its run's tag in /proc, one parent per run, and every module."""
+    used = (
+        "import builtins, json, os, sys, random\n"
+        "assert 'papermill' in sys.modules, 'not forked'\n"
+        "state = hasattr(builtins, 'LEFT'), os.environ.get('LEFT'), 'wave' in sys.modules, os.getcwd()\n"
+        "import wave; builtins.LEFT = 1; os.environ['LEFT'] = '1'; os.chdir('/')"
+    )
+    shown = (
+        "from pathlib import Path\n"
+        "shown = dict(v.split('=', 1) for v in Path('/proc/self/environ').read_text().split('\\0') if '=' in v)\n"
+        f"assert shown[{TAG!r}].rstrip(':') == os.environ[{TAG!r}], shown[{TAG!r}]\n"
+        "assert os.getsid(0) == os.getpid() \n"
+        f"for name in {forks.UNUSED}: assert sys.modules.get(name, 1) is not None\n"
+        "print(json.dumps([*state, os.getppid(), random.random()]))"
+    )
+    requests = [RunbookRequest(name, runbook(tmp_path, name, used, shown, PASS), "k", {}) for name in ("a", "b")]
+
+    results = run_all(requests, out=tmp_path / "out", jobs=1)
+
+    assert [(result.verdict, result.reason) for result in results] == [(Verdict.PASS, "fine")] * 2
+    first, second = (
+        json.loads(output["text"][0])
+        for name in ("a", "b")
+        for cell in json.loads((tmp_path / "out" / f"{name}--k.ipynb").read_text(encoding="utf-8"))["cells"]
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "stream"
+    )
+    assert first[:4] == second[:4] == [False, None, False, str(Path.cwd())]
+    assert first[4] != second[4]
+    assert first[5] != second[5]
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ append.
 
 vLLM warns of unknown variables that begin with VLLM_.
 """
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -82,7 +83,7 @@ def _belonging(tag: str, root: int | None) -> tuple[set[psutil.Process], set[psu
             process = psutil.Process(pid)
             if pid in (os.getpid(), root) or process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            names = process.environ().get(TAG, "").split(":")
+            names = process.environ().get(TAG, "").rstrip(":").split(":")
             if names[-1] == tag and "." not in tag:
                 workers.add(process)
             elif any(name == tag or name.startswith(f"{tag}.") for name in names):
@@ -130,6 +131,40 @@ def adopt_orphans() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """Have Linux kill this fork when its parent dies."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+TAG_SPACE = ":" * 12
+"""Follows the tag of a process whose forks call `relabel`."""
+_tag_address: list[int] = []
+
+
+def reserve_label() -> None:
+    """Remove `TAG_SPACE` from the environment; call this before anything else sets `TAG`."""
+    import ctypes
+
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    _tag_address.append(getenv(TAG.encode()))
+    os.environ[TAG] = os.environ[TAG].rstrip(":")
+
+
+def relabel() -> None:
+    """Write this fork's tag over its parent's in /proc/PID/environ, where `sweep` reads it."""
+    import ctypes
+
+    size = len(ctypes.string_at(_tag_address[0]))
+    tag = os.environ[TAG].encode().ljust(size, b":")
+    if len(tag) == size:
+        ctypes.memmove(_tag_address[0], tag, size)
 
 
 def reap() -> None:

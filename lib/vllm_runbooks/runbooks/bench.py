@@ -22,7 +22,7 @@ from typing import IO, Any
 from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.host.processes import TAG, TAG_SPACE, sweep
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0
@@ -118,7 +118,7 @@ class Bench:
             if self._worker is None or self._worker.poll() is not None:
                 with (self.runtime / f"worker-{self.name}.log").open("ab") as log:
                     words = [*module("runbooks.worker"), str(self.runtime)]
-                    self._worker = _started(words, self.tag, subprocess.PIPE, log)
+                    self._worker = _started(words, self.tag + TAG_SPACE, subprocess.PIPE, log)
             return self._worker
 
     def close(self) -> None:

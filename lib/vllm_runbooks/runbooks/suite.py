@@ -1,10 +1,10 @@
 """Run runbooks through papermill, several at a time, on this host or a cluster (`cluster.tasks`).
 
-    caller ── worker ── kernel ── whatever a runbook starts
+    caller ── worker ── run (on Linux) ── kernel ── whatever a runbook starts
       └─ guard (own session)
 
-The caller (`run_all`) stores results before they are reported; workers execute runs in fresh kernels; the guard
-(`host.processes`) ends all if the caller dies.
+The caller (`run_all`) stores results before they are reported; workers execute runs in fresh kernels, which they fork
+on Linux (`forks`); the guard (`host.processes`) ends all if the caller dies.
 """
 
 from __future__ import annotations

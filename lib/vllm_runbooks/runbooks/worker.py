@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.errors import InputError
@@ -22,14 +23,18 @@ from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import RunbookVerdict, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
-from vllm_runbooks.runbooks import steps
+from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, reserve_label, sweep
+from vllm_runbooks.runbooks import forks, steps
 from vllm_runbooks.runbooks.notebook import cells_to_step, read_verdict
 
 _START_S = 60
 _SAVE_EVERY_S = 1.0
 # sun_path has 104 bytes on macOS and the BSDs, 108 on Linux, including the final NUL.
 SOCKET_PATH_MAX = 103
+_SAMPLE = """{"cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source":
+"export API_KEY=a --token b; password: 'c' http://d:e@f\\ng = h(i)"}],
+"metadata": {}, "nbformat": 4, "nbformat_minor": 5}"""
+"""A notebook that makes the validator and the patterns of secrets compile."""
 
 
 class Engine:
@@ -64,27 +69,39 @@ def work(runtime: str) -> None:
     # Output of papermill and kernels goes to the log: stdout is only for answers.
     os.dup2(2, 1)
     adopt_orphans()
+    if forks.AVAILABLE:
+        reserve_label()
     orders: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
-    # If JupyterLab is installed, jsonschema builds a parser of international addresses on import:
-    # two seconds per start for a check that notebooks do not need.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    if not forks.AVAILABLE:
+        threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
+    gc.disable()  # until all is imported
+    for name in forks.UNUSED:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     import papermill  # noqa: F401 - while the caller prepares the first order
 
-    while order := orders.get():
+    if forks.AVAILABLE:
+        _redact_notebook(_SAMPLE)
+        forks.prepare()
+    gc.enable()
+    while order := sys.stdin.readline() if forks.AVAILABLE else orders.get():
+        if not order.strip():
+            os._exit(0)
         reap()
-        answer = _execute(json.loads(order), runtime)
-        answers.write(json.dumps(answer) + "\n")
+        run = functools.partial(_execute, json.loads(order), runtime)
+        answers.write(forks.answer_of(run, _end_all) if forks.AVAILABLE else json.dumps(run()) + "\n")
         answers.flush()
-    # Nothing remains to be saved; shutting down the interpreter would only take time.
-    os._exit(0)
+    _end_all()
 
 
 def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
     for line in stdin:
-        orders.put(line.strip())
+        orders.put(line)
         if not line.strip():
             return
+    _end_all()
+
+
+def _end_all() -> NoReturn:
     # The caller has died without stopping this worker: the guard stops it; without a guard this
     # does.
     sweep(os.environ[TAG].split(":")[-1], root=os.getpid())
@@ -213,8 +230,13 @@ def _register_storage() -> None:
     from papermill.iorw import LocalHandler, papermill_io
 
     class Storage(LocalHandler):  # type: ignore[misc]
+        stored: tuple[str, str] | None = None
+
         def write(self, buf: str, path: str) -> None:
-            store(Path(path), _redact_notebook(buf))
+            # Papermill writes the finished notebook once more.
+            if self.stored != (path, buf):
+                store(Path(path), _redact_notebook(buf))
+                self.stored = (path, buf)
 
     # A second handler for the scheme "local" is never called; one for the prefix of absolute paths
     # is.
@@ -269,9 +291,20 @@ def _kernel_manager(runtime: Path) -> type[Any]:
             if os.name == "posix" and len(os.fsencode(runtime / "k-5")) <= SOCKET_PATH_MAX:
                 self.transport, self.ip = "ipc", str(runtime / "k")
 
+        async def _async_launch_kernel(self, kernel_cmd: list[str], **options: Any) -> None:
+            if not forks.kernels:
+                await super()._async_launch_kernel(kernel_cmd, **options)
+                return
+            kernel, provisioner = forks.kernels.pop(), self.provisioner
+            kernel.start(kernel_cmd, **options)
+            provisioner.process = kernel
+            provisioner.pid = provisioner.pgid = kernel.pid
+            self._reconcile_connection_info(provisioner.connection_info)
+
         @property
         def kernel_spec(self) -> Any:
             command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            command += ["--HistoryManager.enabled=False"]  # keep runs out of the user's history
             return KernelSpec(argv=command, language="python", display_name="Python 3")
 
     return ThisPython
