@@ -99,4 +99,4 @@ def test_check_is_faster_than_papermill(tmp_path: Path, figures: Figures) -> Non
     rounds = [(seconds(check, tmp_path), seconds(papermill, tmp_path)) for _ in range(ROUNDS)]
 
     ratios = [ours / theirs for ours, theirs in rounds]
-    figures.note(f"check: CPU time for {RUNS} runs / of `papermill` for them", ratios, at_most=0.4)
+    figures.note(f"check: CPU time for {RUNS} runs / of `papermill` for them", ratios, at_most=0.25)
