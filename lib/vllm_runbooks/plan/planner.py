@@ -52,7 +52,9 @@ def model(
     folder = _folder(name)
     if folder is not None:
         return _local(folder)
-    return _named(name, options or {}, access) or plan_reading.model_in_catalog(name, catalog.specs())
+    return _named(name, options or {}, access) or plan_reading.model_in_catalog(
+        name, catalog.specs(), otherwise=", or omit --offline to read it from the Hub"
+    )
 
 
 def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlannedModel | None:

@@ -55,8 +55,10 @@ class PlanSources(NamedTuple):
     """Loaded to explain a rejected option with the linter."""
 
 
-def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
+def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> PlannedModel:
     """Model by its catalog name, or by the beginning of one without organization.
+
+    `otherwise` is what the user can do beside naming a folder.
 
     Raises:
         InputError: No model has this name, or several begin with it.
@@ -68,7 +70,7 @@ def model_in_catalog(name: str, specs: Specs) -> PlannedModel:
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
     if model is None:
-        raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json")
+        raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json{otherwise}")
     return model
 
 

@@ -470,7 +470,8 @@ class _Program:
                 self.added.setdefault(id(lists[name]), []).extend(elements)
                 self.always.add(id(statement))
                 continue
-            for node in ast.walk(statement):
+            # A chain of elif is deep, but a list is assigned in none of its bodies before the rest of it.
+            for node in ast.walk(statement) if lists else ():
                 for target in node.targets if isinstance(node, ast.Assign) else ():
                     lists.pop(_last_name(target), None)
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
