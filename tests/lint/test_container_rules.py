@@ -355,6 +355,7 @@ _LIMITED = "{VLLM_CPU_KVCACHE_SPACE: 30}\n    deploy: {resources: {limits: {memo
         ("compose.yaml", SERVICE, f"environment: {_LIMITED}", "16.0"),
         ("pod.yaml", POD.replace("nvidia.com/gpu: 2", "memory: 16G"), f"  {_CPU_POD}", "14.9"),
         ("pod.yaml", POD.replace("nvidia.com/gpu: 2", "memory: 16Gi"), f"  {_CPU_POD}", "16.0"),
+        ("pod.yaml", POD.replace("nvidia.com/gpu: 2", "memory: 17179869184000m"), f"  {_CPU_POD}", "16.0"),
         ("run.sh", RUN, "-m 16gb -e VLLM_CPU_KVCACHE_SPACE=30", "16.0"),
         ("run.sh", RUN, "-m 0 -e VLLM_CPU_KVCACHE_SPACE=30", ""),
         ("run.sh", RUN, "-m $LIMIT -e VLLM_CPU_KVCACHE_SPACE=30", ""),

@@ -135,6 +135,8 @@ def _limit_gib(launch: WrittenLaunch) -> float | None:
     if found is None:
         return None
     number, unit, binary = found.groups()
+    if launch.kind == "kubernetes" and unit == "m":
+        return float(number) / 1000 / 2**30 or None  # thousandths of a byte
     base = 1000 if launch.kind == "kubernetes" and not binary else 1024
     return float(number) * base ** " kmgt".index(unit.lower() or " ") / 2**30 or None  # 0: no limit
 
