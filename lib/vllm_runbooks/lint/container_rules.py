@@ -126,7 +126,7 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
 
 
 _CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
-_LIMIT = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
+_LIMIT = re.compile(r"(\d{1,18}(?:\.\d{1,6})?)([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
 
 
 def _limit_gib(launch: WrittenLaunch) -> float | None:
