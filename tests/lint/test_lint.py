@@ -1585,3 +1585,17 @@ def test_a_cached_model_is_linted(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     command = "vllm serve our/own-model --tensor-parallel-size 3"
     assert "meaning.heads-not-divisible" in rules(checking.lint_text(command))
     assert "meaning.heads-not-divisible" not in rules(checking.lint_text(f"{command} --revision v2"))
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("vllm serve org/m --reasoning-parser deepsek_r1\n", "option.wrong-choice"),
+        ("VLLM_ATTENTION_BACKEND=FLASHATTN vllm serve org/m\n", "environment.refused-value"),
+    ],
+)
+def test_a_value_that_vllm_refuses_is_reported_once(command: str, rule: str) -> None:
+    """The refusal is reported with its fix; what the engine would do with the value is not."""
+    issues = checking.lint_text(command, vllm="0.11.0").issues
+
+    assert [issue.rule for issue in issues if not issue.rule.startswith("safety.")] == [rule]
