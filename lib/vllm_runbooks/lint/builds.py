@@ -93,7 +93,7 @@ def _of_image(name: str) -> Build:
 
 
 def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
-    """Return the hit if it applies whatever the builder adds; typos of option names are information, unless it rejects them."""
+    """Return the hit if it applies whatever the builder adds; a typo is information unless the builder rejects it."""
     if not launch.builder:
         return hit
     if launch.has_own_options and hit.rule in _OF_OTHERS:
