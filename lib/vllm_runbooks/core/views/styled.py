@@ -97,7 +97,7 @@ class Layout:
     line."""
     table: int | None = None
     cut: int | None = None
-    """Width of quoted lines that are cut, and of a summary; None for the usual one."""
+    """Width of quoted lines that are cut, and of a summary; None: that of tables, or the usual one."""
     breaks_words: bool = True
     """Whether a sentence's word that is wider than a line is broken; a path that is copied is not."""
 
