@@ -156,7 +156,24 @@ def test_a_pipe_gets_sentences_of_100_columns(
     sentences = [line for line in piped.splitlines() if " | " not in line]
     assert widest - 20 < max(map(len, sentences)) <= widest
     linted = checking.lint_text(Path("run.sh").read_text(), name="run.sh")
-    assert "".join(piped.split()).startswith("".join(plain(render_issues.view({"run.sh": linted})).split()))
+    whole = laid_out(render_issues.view({"run.sh": linted}), Layout(cut=int(given) if given else None))
+    assert "".join(piped.split()).startswith("".join("".join(map(str, whole)).split()))
+
+
+@pytest.mark.parametrize("words", [("lint", "run.sh"), ("diagnose", SHOWN[0])])
+def test_a_pipe_cuts_and_wraps_at_given_columns(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Excerpts of a command and the card of a launch are as wide as COLUMNS says."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.argv", ["vllm-runbooks", *words])
+    monkeypatch.chdir(tmp_path)
+    flags = "--host 127.0.0.1 --tensor-parallel-size 2 --max-model-len 4096 --gpu-memory-utilisation 0.9 --seed 1"
+    Path("run.sh").write_text(f"vllm serve Qwen/Qwen3-8B {flags}\n")
+
+    _, piped, _ = run(capsys, *words)
+
+    assert 60 < max(map(len, piped.splitlines())) <= 80
 
 
 def test_a_pipe_has_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

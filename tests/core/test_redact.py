@@ -374,6 +374,8 @@ def test_long_base64_is_decoded(before: str) -> None:
         ("Votre jeton est : hunter2abc", "Votre jeton est : *"), ("el token es: valido", None),
         ('<secret value="hunter2"/>', '<secret value="*"/>'), ('<span value="hunter2"/>', None),
         ("https://x.y/?key=hunter2Abcde", "https://x.y/?key=*"), ("https://x.y/?key=layers-10", None),
+        ("GET /v1/models?alt=json&key=hunter2Abcde", "GET /v1/models?alt=json&key=*"), ("?key=hunter2Abcde", "?key=*"),
+        ("why?key=value", None), ("hits?key=num_cached_tokens_1", None),
         # Paths of files with secrets, and the file of accounts.
         ("credentials=/var/x1y2z3", None), ("secret=./x1abcdef", None), ("secret=~/abc1234", None),
          ("secret=../abc1234", None),

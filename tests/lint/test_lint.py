@@ -1585,3 +1585,35 @@ def test_a_cached_model_is_linted(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     command = "vllm serve our/own-model --tensor-parallel-size 3"
     assert "meaning.heads-not-divisible" in rules(checking.lint_text(command))
     assert "meaning.heads-not-divisible" not in rules(checking.lint_text(f"{command} --revision v2"))
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("vllm serve org/m --reasoning-parser deepsek_r1\n", "option.wrong-choice"),
+        ("VLLM_ATTENTION_BACKEND=FLASHATTN vllm serve org/m\n", "environment.refused-value"),
+    ],
+)
+def test_a_value_that_vllm_refuses_is_reported_once(command: str, rule: str) -> None:
+    """The refusal is reported with its fix; what the engine would do with the value is not."""
+    issues = checking.lint_text(command, vllm="0.11.0").issues
+
+    assert [issue.rule for issue in issues if not issue.rule.startswith("safety.")] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--kv-cache-dtype fp9", [("warning", "Did you mean fp8?")]),
+        ("--tokenizer-mode slo", [("warning", "Did you mean slow?")]),
+        ("--tokenizer-mode slow", []),
+        ("--kv-cache-dtype house_4bit", []),
+    ],
+)
+def test_a_value_near_a_known_one_of_an_open_list_is_a_warning(option: str, expected: list[tuple[str, str]]) -> None:
+    """A plugin may provide any other name; the nearest one is named and not put in."""
+    issues = checking.lint_text(f"vllm serve org/m --host 127.0.0.1 {option}\n", vllm="0.33.0").issues
+
+    assert [issue.severity.value for issue in issues] == [severity for severity, _ in expected]
+    assert all(says in issue.message for issue, (_, says) in zip(issues, expected, strict=True))
+    assert not any(issue.fix for issue in issues)

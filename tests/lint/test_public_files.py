@@ -1158,3 +1158,37 @@ def test_a_script_goes_on_with_the_variables_that_it_needs() -> None:
         vllm serve org/m
         """
     assert launches("run.sh", script) == 1
+
+
+@pytest.mark.parametrize(
+    ("decorators", "is_error"),
+    [
+        ('@app.function(gpu="H100:2")', True),
+        ('@app.function(image=image, gpu=f"H100:{COUNT}")', True),
+        ('@app.function(gpu="H100:4")', False),
+        ('@app.function(gpu=["H100:2", "A100:4"])', False),
+        ('@app.function(gpu="H100:2")\n@modal.experimental.clustered(size=2)', False),
+    ],
+)
+def test_the_parallel_sizes_of_a_function_on_modal_need_its_gpus(
+    decorators: str,
+    is_error: bool,  # noqa: FBT001
+) -> None:
+    """Of other functions, of several kinds of GPU and of several containers nothing is said."""
+    command = 'cmd = ["vllm", "serve", "org/m"]\n    cmd += ["--tensor-parallel-size", "4"]\n'
+    text = f"""import subprocess
+import modal
+
+COUNT = 2
+app = modal.App("a")
+
+@app.function(gpu="T4")
+def other():
+    pass
+
+{decorators}
+def serve():
+    {command}    subprocess.Popen(cmd)
+"""
+    rules = [issue.rule for issue in checking.lint_text(text, name="a.py").issues]
+    assert ("meaning.more-gpus-than-given" in rules) is is_error

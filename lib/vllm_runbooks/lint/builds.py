@@ -26,10 +26,12 @@ _COMMENT = re.compile(r"(?:^|[ \t])(?:#|//)")
 _MAX_LINE = 2000
 _MAX_NAMES = 5
 
-_NAMES_OF_RELEASES = (
-    "option.unknown-key", "option.wrong-choice", "meaning.backend-unknown", "meaning.backend-variable-unknown",
+UNKNOWN_NAMES = (
+    "meaning.backend-unknown", "meaning.backend-variable-unknown",
     "meaning.tool-parser-unknown", "meaning.reasoning-parser-unknown",
 )  # fmt: skip
+"""Rules about values that vLLM looks up when the engine starts."""
+_NAMES_OF_RELEASES = ("option.unknown-key", "option.wrong-choice", *UNKNOWN_NAMES)
 OF_VALUES = frozenset(("option.wrong-choice", "option.wrong-key-type", "option.wrong-type", "option.refused-value"))
 """Rules about a value, which may be wrong in every release."""
 UNCERTAIN = {
@@ -91,15 +93,17 @@ def _of_image(name: str) -> Build:
 
 
 def of_built(hit: Hit, launch: WrittenLaunch) -> Hit | None:
-    """Return the hit if it applies whatever the builder adds; typos of option names become information."""
+    """Return the hit if it applies whatever the builder adds; a typo is information unless the builder rejects it."""
     if not launch.builder:
         return hit
     if launch.has_own_options and hit.rule in _OF_OTHERS:
         nearest, written = hit.says.get("nearest", ""), hit.says.get("written") or hit.says.get("option", "")
         program = engine_programs.by_id().get(launch.builder)
-        is_ignored = program is not None and program.ignores_unknown
-        is_misspelt = is_ignored or (nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")]))
-        return replace(hit, edits=(), is_information=True) if hit.rule == "option.unknown" and is_misspelt else None
+        is_misspelt = bool(nearest and misspelt(written.lstrip("-"), [nearest.lstrip("-")]))
+        is_ignored, is_rejected = (program.ignores_unknown, program.rejects_unknown) if program else (False, False)
+        if hit.rule != "option.unknown" or not (is_misspelt or is_ignored):
+            return None
+        return replace(hit, edits=(), is_information=not (is_misspelt and is_rejected))
     return None if hit.rule == "option.required" else hit
 
 

@@ -21,7 +21,7 @@ class Hit:
     edits: Edits = ()
     """Edits that fix it together; empty if no fix is certain."""
     is_loose: bool = False
-    """Whether it is in a comment or table, which does not run: a warning at most."""
+    """Whether it is a warning at most: in a comment or table, which does not run, or of a name that may be another."""
     where: str = ""
     """Prefix of the message if it is in another file."""
     is_call: bool = False

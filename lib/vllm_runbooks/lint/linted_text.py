@@ -62,6 +62,7 @@ _CONFIG_MAP = re.compile(r"^kind:[ \t]*[\"']?ConfigMap", re.MULTILINE)
 _SCRIPT_ARGUMENTS = re.compile(r"\$\{?[@*]")
 _LISTED = re.compile(rf"{_SCRIPT_ARGUMENTS.pattern}|\$\{{\w{{1,80}}\[[@*]\]")
 """A list of arguments in a command: those of its script, or an array, which may be made of them."""
+_REFUSING = frozenset(("option.wrong-choice", "environment.refused-value"))
 _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
 """Severity, by cause, of a program that is unreadable but may be correct."""
 
@@ -132,6 +133,12 @@ def _is_in_network(launch: WrittenLaunch) -> bool:
         return True
     is_task = launch.kind == "shell" and bool(launch.within)
     return launch.image is not None and launch.container is None and (is_task or launch.language == "code")
+
+
+def _is_of_value(refusal: Hit, guess: Hit) -> bool:
+    """Whether both are about the same value at the same place."""
+    is_inside = refusal.where == guess.where and guess.start <= refusal.start and refusal.end <= guess.end
+    return is_inside and refusal.says.get("value", "").casefold() in map(str.casefold, guess.says.values())
 
 
 def severity(rule: Rule, hit: Hit) -> IssueSeverity:
@@ -310,7 +317,15 @@ class LintedText:
     @cached_property
     def hits(self) -> list[Hit]:
         """The selected hits in text order, without repetitions."""
-        return sorted(self.selected(self.all_hits), key=lambda hit: (hit.start, hit.end, hit.rule))
+        hits = self._without_guesses(self.selected(self.all_hits))
+        return sorted(hits, key=lambda hit: (hit.start, hit.end, hit.rule))
+
+    def _without_guesses(self, hits: list[Hit]) -> Iterator[Hit]:
+        """Drop what a rule expects of a value when another rule reports that vLLM refuses the value."""
+        refused = [hit for hit in hits if hit.rule in _REFUSING]
+        for hit in hits:
+            if hit.rule not in builds.UNKNOWN_NAMES or not any(_is_of_value(other, hit) for other in refused):
+                yield hit
 
     @cached_property
     def all_hits(self) -> list[Hit]:

@@ -16,7 +16,7 @@ from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.arguments import Parsed, json_options
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
-from vllm_runbooks.reading.arguments.spelling import alike, misspelt
+from vllm_runbooks.reading.arguments.spelling import alike, misspelt, near
 from vllm_runbooks.reading.documents import images
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
@@ -100,21 +100,25 @@ def _of_name(
     if not names or value in names or value in others or is_open:
         return
     found = alternatives(source, value, names)
-    nearest = found.get("nearest")
+    nearest, is_guess = found.get("nearest"), False
     if "releases" in found:
         if not (has_release and data.asked == data.version and _is_ours(launch)):
             return
     elif nearest is None:
-        if not (row.get("is_closed") and _is_ours(launch)):
+        if not _is_ours(launch):
             return
-        nearest = next(iter(alike(value, sorted(names), 1)), None)
+        is_guess = not row.get("is_closed")
+        nearest = near(value, {*names, *others}) if is_guess else next(iter(alike(value, sorted(names), 1)), None)
+        if is_guess and nearest is None:
+            return
     place = _place(launch, parsed, named.dest)
     if option is None or place is None:
         return
     label = named.dest if launch.entry in CALLS else option.name
     says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked, **found}
     says |= {"nearest": nearest} if nearest else {"choices": _choices(names)}
-    yield Hit(_CHOICE, *place, says, _edits(launch, parsed, named, nearest), is_call=launch.entry in CALLS)
+    edits: Edits = () if is_guess else _edits(launch, parsed, named, nearest)
+    yield Hit(_CHOICE, *place, says, edits, is_loose=is_guess, is_call=launch.entry in CALLS)
 
 
 def _choices(names: Collection[str]) -> str:

@@ -276,7 +276,7 @@ class _Snippet:
         before = visible(source.text[: source.start])
         about = visible(source.text[source.start : source.end])
         behind = visible(source.text[source.end :].rstrip())
-        room = max((layout.table or _PIPED) - len(gutter) - 4, 20)
+        room = max((layout.cut or layout.table or _PIPED) - len(gutter) - 4, 20)
         if columns.width(before + about + behind) > room:
             before, about, behind = _around(before, about, behind, room)
         signs = " " * columns.width(before) + "^" * max(columns.width(about), 1)

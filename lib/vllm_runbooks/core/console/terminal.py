@@ -105,7 +105,7 @@ _PATIENCE_S = 1.0
 
 def layout(columns: int) -> Layout:
     width = min(max(columns, _NARROWEST), _WIDEST)
-    return Layout(prose=min(width, _READABLE), loose=min(width, _READABLE), table=width)
+    return Layout(prose=min(width, _READABLE), loose=min(width, _READABLE), table=width, cut=width)
 
 
 def _piped_layout() -> Layout:

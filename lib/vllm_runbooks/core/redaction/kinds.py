@@ -323,7 +323,7 @@ KINDS = (
     ),
     *(Kind((trigger,), _pattern(source), example, harmless) for trigger, source, example, harmless in _MARKUP),
     Kind(
-        ("key=",), _pattern(r"https?://[^\s\"'<>?]{1,400}\?(?:[^\s\"'<>]{0,200}&)?key=(?P<value>[\w-]{12,200})"),
+        ("key=",), _pattern(r"\?(?:[^\s\"'<>?]{0,200}&)?key=(?P<value>[\w-]{12,200})"),
         "https://api.example/v1/models?alt=json&key=Zk9-Qw4x8Rt2Lm6Vb1", "https://docs.example/page?key=tensor-parallel-size-2",
         _is_irregular, "key",
     ),

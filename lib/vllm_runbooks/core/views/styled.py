@@ -96,6 +96,8 @@ class Layout:
     """Width of sentences that stay on one line when piped, so that a program can read them by
     line."""
     table: int | None = None
+    cut: int | None = None
+    """Width of quoted lines that are cut, and of a summary; None: that of tables, or the usual one."""
     breaks_words: bool = True
     """Whether a sentence's word that is wider than a line is broken; a path that is copied is not."""
 

@@ -244,7 +244,7 @@ def _bar(use: MemoryUse) -> str:
 
 
 def _width(layout: Layout) -> int:
-    return min(layout.table or WIDEST, WIDEST)
+    return min(layout.cut or layout.table or WIDEST, WIDEST)
 
 
 @dataclass(frozen=True, slots=True)

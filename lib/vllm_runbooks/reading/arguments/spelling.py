@@ -43,6 +43,14 @@ def misspelt(written: str, names: Iterable[str]) -> str | None:
     return near[0] if len(near) == 1 and len(written) >= _SHORT else None
 
 
+def near(written: str, names: Iterable[str]) -> str | None:
+    """The one known name that differs from a text in one character, even in a digit."""
+    found = [
+        name for name in names if _distance(written.lower(), name.lower(), 1) == 1 and not _is_longer(written, name)
+    ]
+    return found[0] if len(found) == 1 and len(written) >= _SHORT else None
+
+
 def _is_longer(text: str, other: str) -> bool:
     """Whether one name is the other with a suffix that makes it another one, such as `V2`."""
     short, long = sorted((text, other), key=len)

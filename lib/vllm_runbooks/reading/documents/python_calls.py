@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,15 @@ from vllm_runbooks.reading.arguments.words import HOLE
 from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Keyword, Setting, Within, WrittenLaunch
+from vllm_runbooks.reading.documents.starts import (
+    Around,
+    DocumentReading,
+    Gpus,
+    Keyword,
+    Setting,
+    Within,
+    WrittenLaunch,
+)
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _MAX_DEPTH = 40  # how deep a value may nest
@@ -29,6 +38,9 @@ _MAX_WORK = 500_000
 _MAX_BITS = 1024  # bits of an integer that is read: printing a longer one is an error
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
+_MODAL = {"function", "cls"}
+"""Decorators that set the container of a function or class: https://modal.com/docs/reference/modal.gpu."""
+_MODAL_GPUS = re.compile(r"[\w+!-]{1,40}(?::(?P<count>\d{1,3}))?", re.ASCII)
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
 _RAW = re.compile(r"\r\n?|\\[^\r]|[^\\\r'\"]+|.", re.DOTALL)
 _ESCAPED = re.compile(
@@ -92,6 +104,7 @@ class _Program:
         }
 
     def read(self) -> None:
+        first = len(self.reading.starts)
         for node in self.nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -104,6 +117,21 @@ class _Program:
         for node in self.nodes:
             if isinstance(node, ast.stmt):
                 self._extension(node)
+        if any(origin.partition(".")[0] == "modal" for origin in self.imported.values()):
+            containers = [found for node in self.nodes if (found := self._on_modal(node)) is not None]
+            self.reading.change_starts(first, lambda launch: _within_container(launch, containers))
+
+    def _on_modal(self, node: ast.expr | ast.stmt) -> tuple[int, int, Gpus] | None:
+        """The place of a function or class on Modal, and the GPUs of its container."""
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return None
+        calls = {_last_name(item.func): item for item in node.decorator_list if isinstance(item, ast.Call)}
+        keywords = [keyword for name in _MODAL & calls.keys() for keyword in calls[name].keywords]
+        keyword = next((keyword for keyword in keywords if keyword.arg == "gpu"), None)
+        given = _MODAL_GPUS.fullmatch(self._word(keyword.value).value or "") if keyword is not None else None
+        if keyword is None or given is None or "clustered" in calls:
+            return None
+        return (*self._places(node), Gpus(None, int(given["count"] or 1), *self._places(keyword)))
 
     def _names(self) -> tuple[dict[str, ast.expr], dict[str, str]]:
         """Names that are assigned once, with their values.
@@ -496,6 +524,15 @@ def _extension(node: ast.stmt) -> tuple[str, Sequence[ast.expr]]:
     if not isinstance(target, ast.Name) or not isinstance(value, (ast.List, ast.Tuple)):
         return "", ()
     return target.id, value.elts
+
+
+def _within_container(launch: WrittenLaunch, containers: Sequence[tuple[int, int, Gpus]]) -> WrittenLaunch:
+    """The launch with the GPUs of the container it is in; `containers` are in the order of the text."""
+    index = bisect(containers, launch.start, key=operator.itemgetter(0)) - 1
+    if index < 0 or launch.start >= containers[index][1]:
+        return launch
+    given = containers[index][2]
+    return replace(launch, gpus=gpus.seen(launch.environment, given), given=given)
 
 
 def _last_name(node: ast.expr) -> str:
