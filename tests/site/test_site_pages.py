@@ -231,7 +231,7 @@ def test_the_list_of_gpus_has_one_decimal_and_no_invented_figure() -> None:
     fp8 = {re.sub("<.*?>", "", row[0][1]): dict(row)["FP8"] for row in cells}
     assert (fp8["H200"], fp8["A100-80GB"]) == ("yes", "no")
     assert fits["H200"] == "9 of 11"
-    assert fits["MI300X"] == ""
+    assert (fits["MI300X"], fits["MI350X"]) == ("10 of 11", "")
 
 
 def test_the_list_of_runbooks_is_by_task() -> None:
