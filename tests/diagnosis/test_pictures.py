@@ -1286,7 +1286,7 @@ def test_incidents_are_drawn_per_minute(four: list[ServerRun]) -> None:
     assert heights[1] == [zero] * 4 + [top]
     assert [round((zero - y) / (zero - top) * 3, 1) for y in heights[0]] == [1, 0, 0, 0, 2]
     assert drawn.html.endswith(">11-20 09:04:00</text></svg>")
-    assert "Counted: 3 errors, 3 HTTP 5xx responses." in drawn.plain
+    assert drawn.plain.startswith("11-20 09:00:07 to 11-20 09:02:07: lines 0 to 2")
 
 
 def test_a_server_without_statistics_is_drawn_by_its_incidents(four: list[ServerRun]) -> None:

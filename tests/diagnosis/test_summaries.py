@@ -123,7 +123,12 @@ OOM = (
 
 @pytest.mark.parametrize(
     ("model", "is_another"),
-    [("meta-llama/Llama-3.1-8B-Instruct", True), ("qwen/qwen3-8b", False), ("/models/any", False)],
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", True),
+        ("qwen/qwen3-8b", False),
+        ("/models/any", False),
+        ("models/qwen3-8b", False),
+    ],
 )
 def test_a_command_of_another_model_is_not_mixed_with_the_log(
     model: str, *, is_another: bool, capsys: pytest.CaptureFixture[str], tmp_path: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import random
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -1813,6 +1814,30 @@ def test_a_web_page_is_read_as_displayed() -> None:
     assert [one.words[0].value for one in page.loose] == ["--seed-x"]
     assert [one.name for one in page.settings] == ["VLLM_USE_V1"]
     assert [WEB[one.start : one.words[0].end].rsplit(maxsplit=1)[-1] for one in page.starts] == ["m", "n", "o", "p"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("cmd += ['--a']\ncmd.append('--b')\ncmd.extend(('--c',))", "m --a --b --c"),
+        ("if x:\n    cmd += ['--a']\ncmd += ['--b']", "m --b"),
+        ("cmd.clear()\ncmd += ['--a']", "m"),
+        ("cmd, other = ['ls'], 1\ncmd += ['--a']", "m"),
+        ("cmd: list = ['ls']\ncmd += ['--a']", "m"),
+        ("for cmd in x:\n    pass\ncmd += ['--a']", "m"),
+        ("Popen(cmd)\ncmd.append('&')", "m"),
+        ("self.cmd += ['--a']", "m"),
+        ("cmd += '--a'", "m"),
+        ("cmd += ['--a'] if x else []", "m"),
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "def f(self):\n{}", "try:\n    pass\nexcept OSError:\n{}"])
+def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words: str, around: str) -> None:
+    """Until the list is used for anything else; in every kind of block."""
+    text = f"cmd = ['vllm', 'serve', 'm']\n{code}"
+    (found,) = documents.read(around.format(text if around == "{}" else indent(text, "    ")), "a.py").starts
+
+    assert seen(found)[2] == words
 
 
 @pytest.mark.parametrize(

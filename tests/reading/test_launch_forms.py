@@ -289,6 +289,8 @@ def test_a_model_is_known_if_vllm_gets_it_as_written(model: str, word: str) -> N
         ("name: x\nmax-model-len: 512\nmax-num-seqs: 4\ntitle: y\n", None),
         ("model: org/m\nmax-modl-len: 512\n", "serve org/m --max-modl-len 512"),
         ("model: org/m\nmax-len: 512\n", None),
+        ("model: org/m\ntokenizers: a\n", None),
+        ("model: org/m\ndtypes: [fp16, bf16]\n", None),
         ("model: m\nmax-modl-len: 512\n", None),
         ("max-model-len: 512\nport: 1\n", None),
         ("max-model-len: 512\nmax-num-seqs: 4\ndataset: y\n", None),

@@ -264,6 +264,7 @@ PLAIN = (
     ("a line of prose, {} of them.", True),
     ("{}", False),
     ("vllm serve model-{}", False),
+    ("docker run x{}", False),
     ("{}: colon", False),
 )
 """Different lines, and whether few of them are read."""

@@ -911,6 +911,40 @@ def test_incidents_of_a_running_server_are_counted_per_minute(shelf: catalog_sym
     assert start.minutes == (MinuteCounts("11-20 08:00", 7, 0, 0), MinuteCounts("11-20 08:01", 0, 2, 1))
 
 
+@pytest.mark.parametrize(
+    ("lines", "errors", "failed"),
+    [
+        # Two ranks that print a traceback each, line by line in turn.
+        ([f"(Worker_TP{n % 2} pid={n % 2}) ERROR 11-20 09:00:00 [w.py:9]   line {n}" for n in range(20)], 2, None),
+        ([f"(APIServer pid=7) ERROR 11-20 09:00:00 [a.py:{n}] error {n}" for n in range(5)], 5, None),
+        (["(APIServer pid=7) ERROR 11-20 09:00:00 [a.py:9] the same"] * 3, 3, None),
+        (
+            ["INFO 11-20 09:00:00 [l.py:1] Received request x: prompt: '1.0.0.1 - \"GET /x HTTP/1.1\" 500 no'"],
+            None,
+            None,
+        ),
+        (['INFO:     10.0.0.1:9 - "GET /x HTTP/1.1" 5000 no'], None, None),
+        ([f'INFO:     10.0.0.1:9 - "GET /{"x" * 150} HTTP/1.1" 502 Bad Gateway'], None, 1),
+    ],
+)
+def test_each_error_of_a_server_counts_once(
+    lines: list[str], errors: int | None, failed: int | None, shelf: catalog_symptoms.Catalog
+) -> None:
+    """Whatever other processes print in between; what a client wrote does not count."""
+    facts = one(shelf, VERSION, READY, SERVED, *lines).facts
+
+    assert (facts.errors, facts.failed_requests) == (errors, failed)
+
+
+def test_counts_outlive_their_minutes(shelf: catalog_symptoms.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many minutes with errors only the last are drawn, but all count."""
+    monkeypatch.setattr(startup_draft, "_MAX_MINUTES", 3)
+    start = one(shelf, VERSION, READY, *(f"ERROR 11-20 09:{n:02}:00 [a.py:1] {n}" for n in range(5)))
+
+    assert start.facts.errors == 5
+    assert [minute.time for minute in start.minutes] == [f"11-20 09:0{n}" for n in (2, 3, 4)]
+
+
 def test_warnings_are_listed_once_with_their_count(shelf: catalog_symptoms.Catalog) -> None:
     """For any number of repeats; at most 60 different ones are kept."""
     warning = "WARNING 11-20 08:00:00 [a.py:1] same"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Edit, IssueSeverity, LookIn, Role, Severity
@@ -324,7 +324,7 @@ class LineFormat(Authored):
     """The line counts only if no logger wrote it."""
     whole: bool = False
     """The line counts only if the match is the whole line."""
-    counts: str | None = None
+    counts: Literal["failed_requests"] | None = None
     """Field of `MinuteCounts` that counts such lines of a running server."""
     routine: tuple[str, ...] = ()
     """Expressions of Python's `re` for the whole text of lines that a busy server prints without end; they are read in

@@ -185,9 +185,13 @@ class MinuteCounts:
     """The minute as printed."""
     preemptions: int
     errors: int
-    """Messages of level ERROR; a traceback is one."""
+    """Messages of level ERROR; a traceback is one. Different ones of one source line in one second count as one."""
     failed_requests: int
     """HTTP responses with status 5xx; such a line has no time, so the last printed one counts."""
+
+
+COUNTED = {"preemptions": "preemptions", "errors": "errors", "failed_requests": "HTTP 5xx responses"}
+"""Names of the fields that `MinuteCounts` and `Facts` count."""
 
 
 @dataclass(frozen=True)

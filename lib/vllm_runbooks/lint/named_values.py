@@ -115,7 +115,8 @@ def _of_name(
     if option is None or place is None:
         return
     label = named.dest if launch.entry in CALLS else option.name
-    says = {"option": ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked, **found}
+    told = "guessed" if is_guess else "option"
+    says = {told: ".".join((label, *named.path)), "value": named.value[:80], "vllm": data.checked, **found}
     says |= {"nearest": nearest} if nearest else {"choices": _choices(names)}
     edits: Edits = () if is_guess else _edits(launch, parsed, named, nearest)
     yield Hit(_CHOICE, *place, says, edits, is_loose=is_guess, is_call=launch.entry in CALLS)

@@ -258,12 +258,13 @@ class LaunchCommand:
 
     @cached_property
     def other_model(self) -> Sequence[ArgumentDifference]:
-        """The models of command and log if both are named as on the Hub and differ; a folder may be any model."""
+        """The models of command and log if both are named as on the Hub and end differently."""
         if not self.is_given:
             return ()
         given, ran = (str(some.get("model_tag") or some.get("model") or "") for some in (self.flags, self.logged))
         both = _HUB_NAME.fullmatch(given) and _HUB_NAME.fullmatch(ran)
-        return [ArgumentDifference("model", given, ran)] if both and given.casefold() != ran.casefold() else ()
+        is_same = given.rpartition("/")[2].casefold() == ran.rpartition("/")[2].casefold()
+        return [ArgumentDifference("model", given, ran)] if both and not is_same else ()
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:

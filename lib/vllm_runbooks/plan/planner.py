@@ -52,8 +52,9 @@ def model(
     folder = _folder(name)
     if folder is not None:
         return _local(folder)
+    otherwise = ", or omit --offline to read it from the Hub" if access is hub.HubAccess.NONE else ""
     return _named(name, options or {}, access) or plan_reading.model_in_catalog(
-        name, catalog.specs(), otherwise=", or omit --offline to read it from the Hub"
+        name, catalog.specs(), otherwise=otherwise
     )
 
 

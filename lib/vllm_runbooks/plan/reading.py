@@ -58,7 +58,7 @@ class PlanSources(NamedTuple):
 def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> PlannedModel:
     """Model by its catalog name, or by the beginning of one without organization.
 
-    `otherwise` is what the user can do beside naming a folder.
+    `otherwise` is added to the advice for an unknown name.
 
     Raises:
         InputError: No model has this name, or several begin with it.

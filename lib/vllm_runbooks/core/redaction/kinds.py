@@ -20,7 +20,7 @@ _ECHOED = (
     r"(?:[\"']?[\w.-]{1,60}:)?[\"']?(?P<value>[^\s\"'|$`:]{3,300})[\"']?[ \t]{0,8}\|[ \t]{0,8}"
 )
 _LANGUAGES = (
-    "passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|parola|пароль|パスワード|비밀번호|mật khẩu|jeton"
+    "passwort|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|parola|пароль|パスワード|비밀번호|mật khẩu"
 )
 _WORDS = tuple(_LANGUAGES.split("|"))
 _ESCAPED = tuple(
@@ -29,9 +29,15 @@ _ESCAPED = tuple(
 _ALL_LANGUAGES = "|".join(map(re.escape, (*_WORDS, *_ESCAPED)))
 """The words, also as JSON escapes them."""
 _IN_LANGUAGES = tuple(dict.fromkeys(word.lower() for word in (*_WORDS, *_ESCAPED)))
-_FIELD = r"[\w.-]{0,40}?(?:passw(?:or)?d|passphrase|(?:api|access|private)[._-]?key|secret(?:[._-]?key)?|token)"
+_FIELD = (
+    r"[\w.-]{0,40}?(?:passw(?:or)?d|passphrase|(?:api|access|private)[._-]?key|secret(?:[._-]?key)?"
+    r"|(?<!pad_)(?<!eos_)(?<!bos_)(?<!unk_)(?<!next_)token)"
+)
 """Name of a secret in XML."""
 _VERBS = ("is", "was")
+_PART = r"[A-Za-z]{0,40}\d{0,6}(?:[a-z]{1,2}\d{0,2})?"
+_HYPHENATED = re.compile(rf"{_PART}(?:[-_]{_PART}){{1,8}}", re.ASCII)
+"""A name of words, each with at most one number, as in "vllm-0-19-0-cu128"."""
 _SAID = r"[\"'`]?(?P<value>[^\s\"'`<|{\[(/\\]{7,300}[^\s\"'`.,;)\\])"
 """A value in a sentence, without the sign that ends it."""
 
@@ -40,13 +46,18 @@ def _is_mixed(value: str) -> bool:
     return is_telling(value) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
+def _is_said(value: str) -> bool:
+    """Whether a value in a sentence is a password rather than a word with a number, as in "sha256-hashed"."""
+    return _is_mixed(value) and not _HYPHENATED.fullmatch(value)
+
+
 def _is_random(value: str) -> bool:
     return _is_mixed(value) and len(value) >= 12 and turns(value) >= 4
 
 
 def _is_irregular(value: str) -> bool:
     """Whether a value is hardly a word with a number, as far as its length allows."""
-    return _is_mixed(value) and len(value) >= 10 and turns(value) >= 3
+    return _is_mixed(value) and len(value) >= 10 and turns(value) >= 3 and not _HYPHENATED.fullmatch(value)
 
 
 class Kind(NamedTuple):
@@ -288,7 +299,7 @@ KINDS = (
     Kind(
         tuple(f"{name} {verb}" for name in ("word", "phrase", "code") for verb in _VERBS),
         _pattern(rf"\bpass(?:word|phrase|code)[ \t]{{1,4}}(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}{_SAID}"),
-        "my password is Zk9-Qw4x8Rt2Lm6Vb1", "the password is incorrect for user2", _is_mixed,
+        "my password is Zk9-Qw4x8Rt2Lm6Vb1", "the password is sha256-hashed", _is_said,
     ),
     Kind(
         tuple(f"{name} {verb}" for name in ("token", "key", "secret") for verb in _VERBS),
@@ -317,8 +328,8 @@ KINDS = (
             f"{word} lautet Zk9-Qw4x8Rt2Lm6Vb1", f"{word} ist falsch", is_one,
         )
         for triggers, words, word, is_one in (
-            (_IN_LANGUAGES, _ALL_LANGUAGES, "Kennwort", _is_mixed),
-            (("token es", "token é", "token lautet", "token ist"), "token", "Token", _is_irregular),
+            (_IN_LANGUAGES, _ALL_LANGUAGES, "Kennwort", _is_said),
+            (("token es", "token é", "token lautet", "token ist", "jeton"), "token|jeton", "Token", _is_irregular),
         )
     ),
     *(Kind((trigger,), _pattern(source), example, harmless) for trigger, source, example, harmless in _MARKUP),

@@ -8,7 +8,7 @@ from html import escape
 
 from vllm_runbooks.core.comparison import steady
 from vllm_runbooks.core.printed import moment, seconds_between
-from vllm_runbooks.core.records import Phase, ServerRun
+from vllm_runbooks.core.records import COUNTED, Phase, ServerRun
 from vllm_runbooks.core.views import drawing
 from vllm_runbooks.core.views.drawing import BAR, ROW, caption, picture, rect, rule, swatches
 from vllm_runbooks.core.views.memory_parts import PARTS, ink, legend, part_name, segment
@@ -186,7 +186,7 @@ def throughputs(starts: Sequence[ServerRun]) -> str:
 
 
 def served(start: ServerRun) -> str:
-    """Rates, requests, KV cache usage and incidents of a server over time; those without three times are left out."""
+    """Rates, requests, KV cache usage and incidents of a server over time; each needs at least three times."""
     return _averages(start) + _incidents(start)
 
 
@@ -230,16 +230,14 @@ def _incidents(start: ServerRun) -> str:
     begins = [index * width for index in range(int(span / width) + 1)]
     if len(begins) < _FEWEST:
         return ""
-    rates = {name: [0.0] * len(begins) for name in _INCIDENTS}
+    rates = {f"{text}/min": [0.0] * len(begins) for text in COUNTED.values()}
     for minute, at in zip(start.minutes, elapsed[1:], strict=False):
-        for name, field in _INCIDENTS.items():
-            rates[name][int(at / width)] += getattr(minute, field) * 60 / width
+        for field, text in COUNTED.items():
+            rates[f"{text}/min"][int(at / width)] += getattr(minute, field) * 60 / width
     shown = {name: some for name, some in rates.items() if any(some)}
     ends = times[0], times[elapsed.index(span)]
     return drawing.curves(shown, begins, ends, "Preemptions and errors per minute")
 
-
-_INCIDENTS = {"preemptions/min": "preemptions", "errors/min": "errors", "HTTP 5xx/min": "failed_requests"}
 
 _FEWEST, _MAX_MEANS = 3, 240
 """Minimum and maximum number of points; consecutive samples beyond the maximum are averaged."""

@@ -11,7 +11,7 @@ from typing import Any
 from vllm_runbooks.core import comparison
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Answer, ServerRun
+from vllm_runbooks.core.records import COUNTED, Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import bars
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table
@@ -160,16 +160,11 @@ def served(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     if not picture:
         return RenderedView.nothing("The log has no statistics over time.")
     run = starts[start - 1]
-    text = ""
+    counts = ((text, getattr(run.facts, name)) for name, text in COUNTED.items())
+    parts = [f"{name} {count:,}" for name, count in counts if count]
     if samples := run.throughput:
-        text = f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}."
-    totals = {
-        "preempted requests": sum(minute.preemptions for minute in run.minutes),
-        "errors": sum(minute.errors for minute in run.minutes),
-        "HTTP 5xx responses": sum(minute.failed_requests for minute in run.minutes),
-    }
-    counted = ", ".join(f"{number} {name}" for name, number in totals.items() if number)
-    text = " ".join(filter(None, [text, f"Counted: {counted}." if counted else ""]))
+        parts.insert(0, f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}")
+    text = ", ".join(parts) + "." * bool(parts)
     return RenderedView(text, f"<p>{escape(text)}</p>{picture}")
 
 

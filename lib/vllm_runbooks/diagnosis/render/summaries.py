@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
-from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Remedy, Severity
+from vllm_runbooks.core.records import COUNTED, Answer, Edit, Finding, MemoryUse, Outcome, Remedy, Severity
 from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
 from vllm_runbooks.core.views.styled import OUTCOME_TONES, Tone
 from vllm_runbooks.core.views.summary import (
@@ -93,7 +93,8 @@ def summarize(
         look = answer_words.looked_for(cause.look_in, say)
         steps = (Step(say("Next"), look, is_first=True), *summary.steps, *_share(pack, say))
         fix = summary.fix if answer.remedies else None
-        return replace(summary, statements=(_statement(cause, answer, "?", what, say),), fix=fix, steps=steps)
+        statements = (_statement(cause, answer, "?", what, say), *_another_launch(answer))
+        return replace(summary, statements=statements, fix=fix, steps=steps)
     return replace(
         summary,
         statements=(_statement(cause, answer, "✗", cause.title, say), *_another_launch(answer)),
@@ -166,9 +167,9 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
         yield say("{cache}: {n} concurrent requests of {tokens} tokens.", cache=cache, n=concurrency, tokens=tokens)
     elif cache:
         yield f"{cache}{say('.')}"
-    counts = {"preemptions": facts.preemptions, "errors": facts.errors, "HTTP 5xx responses": facts.failed_requests}
-    if told := ", ".join(f"{say(name)} {count:,}" for name, count in counts.items() if count):
-        yield say("While it served: {counts}.", counts=told)
+    counts = ((say(text), getattr(facts, name)) for name, text in COUNTED.items())
+    if counted := ", ".join(f"{name} {count:,}" for name, count in counts if count):
+        yield say("While it served: {counts}.", counts=counted)
     elif is_clean:
         yield say("No problems found.")
 
@@ -185,7 +186,7 @@ def _notices(answer: Answer, say: Wording) -> Iterator[Statement]:
 
 
 def _another_launch(answer: Answer) -> Iterator[Statement]:
-    """That the command is not the log's, and in what."""
+    """Warn that command and log are of different launches."""
     for finding in answer.findings:
         if finding.symptom == "cli.command_differs":
             yield Statement("!", finding.title, Tone.WARN, id=finding.symptom, place=finding.captures["differences"])

@@ -335,7 +335,8 @@ def _is_config(names: Sequence[str], model: Node | None) -> bool:
     near = get_close_matches(others[0], options.past().lives, 1, _NEAR) if len(others) == 1 else []
     if len(others) > len(near):
         return False
-    sure = [name for name in near if get_close_matches(name, others, 1, _NEARER)]
+    # Another program's plural is no typo.
+    sure = [name for name in near if get_close_matches(name, others, 1, _NEARER) and others[0] != f"{name}s"]
     telling = {*known, *sure}.difference(word_list("common-options"), ("--model", "--name", "--config"))
     is_named = isinstance(model, Scalar) and _REPOSITORY.fullmatch(model.value) is not None
     return len(telling) + is_named >= _TELLING or (is_named and not others and len(names) >= _FULL)

@@ -92,7 +92,7 @@ class _Program:
         """Elements that statements after a list's assignment always add to it."""
         self.always: set[int] = set()
         """These statements."""
-        for node in (text.tree, *self.nodes):
+        for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
@@ -129,7 +129,7 @@ class _Program:
         keywords = [keyword for name in _MODAL & calls.keys() for keyword in calls[name].keywords]
         keyword = next((keyword for keyword in keywords if keyword.arg == "gpu"), None)
         given = _MODAL_GPUS.fullmatch(self._word(keyword.value).value or "") if keyword is not None else None
-        if keyword is None or given is None or "clustered" in calls:
+        if keyword is None or given is None or given["count"] == "0" or "clustered" in calls:
             return None
         return (*self._places(node), Gpus(None, int(given["count"] or 1), *self._places(keyword)))
 
@@ -498,12 +498,20 @@ class _Program:
                 self.added.setdefault(id(lists[name]), []).extend(elements)
                 self.always.add(id(statement))
                 continue
-            # A chain of elif is deep, but a list is assigned in none of its bodies before the rest of it.
+            # Any other use may change a list or start its command. A chain of elif is deep, but in none of its bodies
+            # is a list assigned before the rest of it.
+            uses = Counter[str]()
             for node in ast.walk(statement) if lists else ():
-                for target in node.targets if isinstance(node, ast.Assign) else ():
-                    lists.pop(_last_name(target), None)
+                if isinstance(node, ast.Name):
+                    uses[node.id] += 1
+                elif isinstance(node, ast.stmt):
+                    uses[_extension(node)[0]] -= 1
+            for name in [name for name in lists if uses[name] > 0]:
+                del lists[name]
             if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
-                lists[_last_name(statement.targets[0])] = statement.value
+                for target in statement.targets:
+                    if isinstance(target, ast.Name):
+                        lists[target.id] = statement.value
 
     def _extension(self, node: ast.stmt) -> None:
         """Options that are added to a command's list, perhaps."""

@@ -82,7 +82,7 @@ class _LogReader:
         self.file = file
         self.period = period
         self.dates: dict[int, str] = {}
-        """Last date by its position, as `place`."""
+        """By position as `place`: the last date before the period and in it, the first after it."""
         self.place = 0
         """Position of the last printed time: before the period (-1), in it (0) or after it (1)."""
         self.catalog = catalog
@@ -148,7 +148,7 @@ class _LogReader:
         """Position of a line as in `Period.place`; a line without a time has that of the previous one."""
         if self.period and (at := moment(time)) and at.form == "date":
             self.place = self.period.place(at)
-            self.dates[self.place] = time or ""
+            self.dates[self.place] = time or "" if self.place < 1 else self.dates.get(1) or time or ""
         return self.place
 
     def outside(self, name: str) -> list[str]:
@@ -163,7 +163,7 @@ class _LogReader:
             case [-1]:
                 return [f"{name}: --since is after its last dated line ({self.dates[-1]})"]
             case [1]:
-                return [f"{name}: --until is before its first dated line"]
+                return [f"{name}: --until is before its first dated line ({self.dates[1]})"]
         return []
 
     def finish(self, release: str | None) -> list[ServerRun]:

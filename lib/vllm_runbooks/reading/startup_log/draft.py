@@ -90,8 +90,10 @@ class LaunchDraft:
     fastest: float | None = None
     minutes: dict[str, Counter[str]] = field(default_factory=dict)
     """Counts by minute and field of `MinuteCounts`."""
-    last_error: tuple[Process, str | None] | None = None
-    """Process and time of the last message of level ERROR."""
+    counted: Counter[str] = field(default_factory=Counter)
+    """The same of all minutes."""
+    last_errors: dict[Process, tuple[str | None, str | None, str]] = field(default_factory=dict)
+    """Time, source line and first line of the last message of level ERROR."""
     served: LogLine | None = None
     """Last line that proves a served request."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
@@ -223,19 +225,23 @@ class LaunchDraft:
         self.throughput.append(sample)
 
     def count(self, what: str, time: str | None, number: int = 1) -> None:
-        """Count something in the minute of a printed time, or of the last one; nothing without any."""
+        """Count something in the minute of a printed time, or of the last one."""
         minute = (time or self.last_time or "").rpartition(":")[0]
+        self.counted[what] += number
         if minute and number:
             if minute not in self.minutes and len(self.minutes) >= _MAX_MINUTES:
                 del self.minutes[next(iter(self.minutes))]
             self.minutes.setdefault(minute, Counter())[what] += number
 
     def count_error(self, line: LogLine) -> None:
-        """Count a message of a running server; its further lines have the same process and time."""
-        message = line.process, line.time
-        if message != self.last_error and self.is_running:
+        """Count a message of a running server; its further lines have the same process, time and source line."""
+        *place, first = self.last_errors.get(line.process, (None, None, ""))
+        if place == [line.time, line.source] and line.text != first:
+            return
+        if line.process in self.last_errors or len(self.last_errors) < _MAX_PROCESSES:
+            self.last_errors[line.process] = line.time, line.source, line.text
+        if self.is_running:
             self.count("errors", line.time)
-        self.last_error = message
 
     def note_calm(self, pid: int, line: int) -> None:
         calm = self.calm.get(pid)
@@ -529,7 +535,7 @@ def _facts(
         load_seconds=largest("load_seconds"),
         startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
         generation_tokens_per_s_max=draft.fastest,
-        **sum(draft.minutes.values(), Counter[str]()),
+        **+draft.counted,
     )
 
 

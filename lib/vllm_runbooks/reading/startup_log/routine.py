@@ -30,7 +30,9 @@ _REPEATED, _FIRST_REPEATED = 5000, 4200
 """Shortest run of equal or plain lines that is skipped, and how many of its lines are read (more than any message
 has)."""
 _PLAIN = r"(?:[a-z\d ,.;-]{0,99}+\r?\n)"
-"""A line that no header, exception or command can be part of, unless it has a word of the catalog."""
+"""A line that is no header and no part of an exception, and has a meaning only with a word of the catalog."""
+_LAUNCHES = ("vllm", "docker run", "podman run", "nerdctl run")
+"""Words of every plain line that `launch.begun` accepts."""
 _OPEN, _SERVES = ".*", "(?P<generation_tokens_per_s>"
 _COLOUR = r"(?:\x1b\[[\d;]{0,9}m)?+"
 _CARRIER = (
@@ -190,7 +192,7 @@ class RoutineLines:
     def _meaningless(self, match: re.Match[str]) -> list[str]:
         """The lines of a run of equal or plain lines, if it is long and they have no meaning; else none."""
         text, line = match[0], match[self._repeated]
-        if text.count("\n") < _REPEATED or (not line and "vllm" in text):
+        if text.count("\n") < _REPEATED or (not line and any([word in text for word in _LAUNCHES])):
             return []
         lines = [line] * (len(text) // len(line)) if line else [f"{line}\n" for line in text.split("\n")[:-1]]
         if line and self._may_be_several(line.removesuffix("\n").removesuffix("\r")):
