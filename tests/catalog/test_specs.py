@@ -147,13 +147,15 @@ def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list
         ("meta-llama/llama 3.1 8b instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         ("Llama-3.1-405B", "meta-llama/Meta-Llama-3.1-405B"),
+        ("/models/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("./Llama-3-8B-Instruct", "meta-llama/Meta-Llama-3-8B-Instruct"),
         ("acme/qwen3 8b", None),
         ("acme/Meta-Llama-3.1-8B-Instruct", None),
         ("Qwen/Qwen38B", None),
     ],
 )
 def test_a_model_is_found_as_people_type_it(shelf: Specs, name: str, hub_id: str | None) -> None:
-    """Spaces for dashes, and both names of a Llama model; a Hub id of another organization is another model."""
+    """Spaces for dashes, and both names of a Llama model or folder; another organization's Hub id is another model."""
     found = shelf.model(name)
     assert (found.id if found else None) == hub_id
 

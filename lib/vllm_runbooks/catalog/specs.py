@@ -456,7 +456,7 @@ def _is_hub_id(name: str) -> bool:
 def _renamed(key: str) -> Iterator[str]:
     """The other name of a Llama model: the Hub leads from Meta-Llama-3.1-8B to Llama-3.1-8B."""
     organization, slash, last = key.rpartition("/")
-    if organization in ("", "meta-llama") and re.match(r"(?:meta-)?llama-", last):
+    if (organization == "meta-llama" or not _is_hub_id(key)) and re.match(r"(?:meta-)?llama-", last):
         yield f"{organization}{slash}{last.removeprefix('meta-') if last.startswith('meta-') else f'meta-{last}'}"
 
 
