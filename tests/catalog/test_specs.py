@@ -327,6 +327,8 @@ def test_models_of_the_source_documents_are_in_the_catalog(shelf: Specs, name: s
         ("Qwen/Qwen2.5-0.5B-Instruct", {"dtype": None, "head_dim": 64, "ties_embeddings": True}),
         ("zai-org/AutoGLM-Phone-9B", {"max_positions": None, "quantization": None, "is_mla": False}),
         ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
+        ("BAAI/bge-m3", {"max_positions": 8192}),
+        ("BAAI/bge-base-en-v1.5", {"max_positions": 512}),
     ],
 )
 def test_a_configuration_yields_a_models_facts(shelf: Specs, name: str, expected: dict[str, Any]) -> None:

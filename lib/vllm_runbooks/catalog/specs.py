@@ -345,10 +345,25 @@ _IS_SCALED = "gemma3"
 """Model types whose configured context includes the scaling (vLLM 0.8.5 config.py:2977)."""
 
 
+_COUNTED_FROM_PADDING = ("roberta", "xlm-roberta")
+
+
+def unused_positions(text: Mapping[str, Any]) -> int:
+    """Positions of a RoBERTa model before that of its first token, which follows the padding token's.
+
+    vLLM reads the remainder as `max_seq_length` of sentence_bert_config.json or as the tokenizer's `model_max_length`
+    (config/model.py `get_and_verify_max_len`): 8192 of bge-m3's 8194 positions.
+    """
+    if text.get("model_type") not in _COUNTED_FROM_PADDING:
+        return 0
+    padding = text.get("pad_token_id")
+    return (padding if isinstance(padding, int) else 1) + 1  # 1: transformers' RobertaConfig
+
+
 def _positions(text: Mapping[str, Any]) -> int | None:
     """Context that vLLM derives from a text model's configuration."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
-    lengths = [length for name in names if (length := _number(text, name)) is not None]
+    lengths = [length - unused_positions(text) for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = scaling.get("factor")
