@@ -577,7 +577,8 @@ class Specs:
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         for kind, beginnings in self.table.not_planned.items():
             if key.startswith(beginnings):
-                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently")
+                lint = f"; use `vllm-runbooks lint --gpus {text}` to check a launch on it" if "cpu" in beginnings else ""
+                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently{lint}")
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         near_names = f" did you mean {_listed(names)}?" if names else ""
