@@ -89,7 +89,7 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
         ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),
         ("Ascend 910B", "Ascend 910B: Huawei Ascend is not planned"),
         ("cpu-24GB", "cpu-24GB: a CPU is not planned"),
-        ("cpu-24GB", "use `vllm-runbooks lint --gpus cpu-24GB` to check a launch on it"),
+        ("cpu-24GB", "use `vllm-runbooks lint --gpus cpu-24GB` for a launch on it"),
         ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),

@@ -577,7 +577,7 @@ class Specs:
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         for kind, beginnings in self.table.not_planned.items():
             if key.startswith(beginnings):
-                lint = f"; use `vllm-runbooks lint --gpus {text}` to check a launch on it" if "cpu" in beginnings else ""
+                lint = f"; use `vllm-runbooks lint --gpus {text}` for a launch on it" if "cpu" in beginnings else ""
                 raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently{lint}")
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
