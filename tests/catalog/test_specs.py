@@ -88,7 +88,8 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
         ("8xGaudi3", "Gaudi3: Intel Gaudi is not planned"),
         ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),
         ("Ascend 910B", "Ascend 910B: Huawei Ascend is not planned"),
-        ("cpu", "cpu: a CPU is not planned"),
+        ("cpu-24GB", "cpu-24GB: a CPU is not planned"),
+        ("cpu-24GB", "use `vllm-runbooks lint --gpus cpu-24GB` for a launch on it"),
         ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),
@@ -147,13 +148,15 @@ def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list
         ("meta-llama/llama 3.1 8b instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
         ("Llama-3.1-405B", "meta-llama/Meta-Llama-3.1-405B"),
+        ("/models/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("./Llama-3-8B-Instruct", "meta-llama/Meta-Llama-3-8B-Instruct"),
         ("acme/qwen3 8b", None),
         ("acme/Meta-Llama-3.1-8B-Instruct", None),
         ("Qwen/Qwen38B", None),
     ],
 )
 def test_a_model_is_found_as_people_type_it(shelf: Specs, name: str, hub_id: str | None) -> None:
-    """Spaces for dashes, and both names of a Llama model; a Hub id of another organization is another model."""
+    """Spaces for dashes, and both names of a Llama model or folder; another organization's Hub id is another model."""
     found = shelf.model(name)
     assert (found.id if found else None) == hub_id
 
@@ -325,6 +328,8 @@ def test_models_of_the_source_documents_are_in_the_catalog(shelf: Specs, name: s
         ("Qwen/Qwen2.5-0.5B-Instruct", {"dtype": None, "head_dim": 64, "ties_embeddings": True}),
         ("zai-org/AutoGLM-Phone-9B", {"max_positions": None, "quantization": None, "is_mla": False}),
         ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
+        ("BAAI/bge-m3", {"max_positions": 8192}),
+        ("BAAI/bge-base-en-v1.5", {"max_positions": 512}),
     ],
 )
 def test_a_configuration_yields_a_models_facts(shelf: Specs, name: str, expected: dict[str, Any]) -> None:

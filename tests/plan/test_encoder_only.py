@@ -28,7 +28,7 @@ def test_an_encoder_only_model_fits_without_a_cache() -> None:
 @pytest.mark.parametrize(
     ("find", "expected"),
     [
-        ("context", "Longest context: 8,194 tokens."),
+        ("context", "Longest context: 8,192 tokens."),
         ("gpus", "Fewest GPUs: 1\u00d7 RTX3090."),
         ("concurrency", "Max concurrency: none: the model has no KV cache: only max_num_seqs limits it."),
     ],

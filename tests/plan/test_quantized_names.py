@@ -21,6 +21,7 @@ ENDINGS = {
     "acme/Qwen3-8B-GPTQ-Int4": ("gptq", 4, 128, "group"),
     "acme/Qwen3-8B-GPTQ-Int8": ("gptq", 8, 128, "group"),
     "acme/Qwen3-8B-NVFP4": ("modelopt", 4, 16, "group"),
+    "acme/Qwen3-8B-bnb-4bit": ("bitsandbytes", 4, 64, "group"),
     "acme/Qwen3-8B-INT8": ("compressed-tensors", 8, 0, "channel"),
     "acme/Qwen3-8B-MXFP4": ("compressed-tensors", 4, 32, "group"),
     "acme/Qwen3-8B-MXFP8": ("compressed-tensors", 8, 32, "group"),

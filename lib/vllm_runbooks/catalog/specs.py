@@ -345,10 +345,25 @@ _IS_SCALED = "gemma3"
 """Model types whose configured context includes the scaling (vLLM 0.8.5 config.py:2977)."""
 
 
+_COUNTED_FROM_PADDING = ("roberta", "xlm-roberta")
+
+
+def unused_positions(text: Mapping[str, Any]) -> int:
+    """Positions of a RoBERTa model before that of its first token, which follows the padding token's.
+
+    vLLM reads the remainder as `max_seq_length` of sentence_bert_config.json or as the tokenizer's `model_max_length`
+    (config/model.py `get_and_verify_max_len`): 8192 of bge-m3's 8194 positions.
+    """
+    if text.get("model_type") not in _COUNTED_FROM_PADDING:
+        return 0
+    padding = text.get("pad_token_id")
+    return (padding if isinstance(padding, int) else 1) + 1  # 1: transformers' RobertaConfig
+
+
 def _positions(text: Mapping[str, Any]) -> int | None:
     """Context that vLLM derives from a text model's configuration."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
-    lengths = [length for name in names if (length := _number(text, name)) is not None]
+    lengths = [length - unused_positions(text) for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = scaling.get("factor")
@@ -456,7 +471,7 @@ def _is_hub_id(name: str) -> bool:
 def _renamed(key: str) -> Iterator[str]:
     """The other name of a Llama model: the Hub leads from Meta-Llama-3.1-8B to Llama-3.1-8B."""
     organization, slash, last = key.rpartition("/")
-    if organization in ("", "meta-llama") and re.match(r"(?:meta-)?llama-", last):
+    if (organization == "meta-llama" or not _is_hub_id(key)) and re.match(r"(?:meta-)?llama-", last):
         yield f"{organization}{slash}{last.removeprefix('meta-') if last.startswith('meta-') else f'meta-{last}'}"
 
 
@@ -562,7 +577,8 @@ class Specs:
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         for kind, beginnings in self.table.not_planned.items():
             if key.startswith(beginnings):
-                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently")
+                lint = f"; use `vllm-runbooks lint --gpus {text}` for a launch on it" if "cpu" in beginnings else ""
+                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently{lint}")
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         near_names = f" did you mean {_listed(names)}?" if names else ""

@@ -268,8 +268,8 @@ class _SettingRules:
     def _value_fault(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
             is_excused = any(self._is_set(name, setting) for name in row.get("unless", ()))
-            if options.is_within(data.version, row) and not is_excused:
-                fault = _by_row(value, row) if value else None
+            if value and options.is_within(data.version, row) and not is_excused:
+                fault = _by_row(value, row)
                 return fault and fault._replace(rule="environment.refused-value")
         table = self.tables["environment.wrong-value"]
         for row in table.get("releases", ()):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.catalog.specs import unused_positions
 from vllm_runbooks.catalog.start_rules import LaunchRules, start_rules
 from vllm_runbooks.plan import drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
@@ -438,6 +439,8 @@ class _LaunchSettler:
 
     def positions(self) -> int | None:
         longest = self.shape.max_positions
+        if longest is not None:
+            longest -= unused_positions(self.config)
         allowed = self.told("model_max_length") if self.by.longest_allowed else None
         if isinstance(allowed, int) and allowed:
             longest = allowed
