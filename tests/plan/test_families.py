@@ -35,7 +35,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     "qwen3_vl_moe": {"tie_word_embeddings": False},
     "glm4v": {"tie_word_embeddings": False, "partial_rotary_factor": 0.5},
     # `getattr(config, "head_dim", None)` in the classes of vLLM: the hidden size over the heads.
-    **_each("qwen3_moe glm4_moe glm4v_moe granite exaone4", _PLAIN_HEAD),
+    **_each("qwen3_moe qwen3_omni_moe glm4_moe glm4v_moe granite exaone4", _PLAIN_HEAD),
     "exaone_moe": _PLAIN_HEAD | {"attention_bias": False},
     "apertus": _PLAIN_HEAD | {"mlp_bias": False},
     "mllama": _PLAIN_HEAD | {"attention_bias": False, "mlp_bias": False},
@@ -69,6 +69,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
             "num_experts_per_tok": 4, "n_shared_experts": 1, "use_routing_bias": True, "first_k_dense_replace": 3,
         },
     ),
+    # vLLM's own class (0.32.0 transformers_utils/configs/qwen3_asr.py), whose text part is not transformers'.
+    "qwen3_asr": {"max_position_embeddings": 128000},
     # The class of the model's own files.
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,

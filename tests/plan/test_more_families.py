@@ -44,6 +44,7 @@ zai-org/glm-4-9b-chat-hf 9399951360
 that are not in it, public listings of their files)."""
 BUILT = """
 LiquidAI/LFM2.5-VL-1.6B 3193251808 1611699568
+Qwen/Qwen3-Omni-30B-A3B-Instruct 63438410976 31755143792
 Qwen/Qwen3-VL-30B-A3B-Instruct 62141508064 31088197488
 Qwen/Qwen3.5-0.8B 1705972416 856049504
 Qwen/Qwen3.5-35B-A3B 70214365792 35133026992

@@ -1093,6 +1093,7 @@ TOWERS = """
 0.15 qwen2_audio_audio
 0.16 moonvit
 0.19 gemma4 gemma4_audio
+0.32 qwen3_omni_moe qwen3_omni_moe_audio qwen3_asr_audio
 """
 """Since when a family's tower is left out where all modalities are limited to 0 (models/*.py: `get_limit_per_prompt` in
 0.10.2, `_mark_tower_model` in 0.15.1)."""

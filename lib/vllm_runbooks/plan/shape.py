@@ -1345,6 +1345,10 @@ def _labels(config: Mapping[str, Any]) -> int:
     return len(names) if isinstance(names, Mapping) and names else _count(config.get("num_labels")) or 2
 
 
+_CROSSED = "the KV cache for the encoder's output of an encoder-decoder model"
+"""Each request has one of a fixed size beside its tokens' (0.32.0 v1/kv_cache_interface.py, CrossAttentionSpec)."""
+
+
 def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
@@ -1369,7 +1373,8 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     family = known_families.get(text_type or "")
     named = Shape(architecture, model_type, text_type, _dtype(config, text), pools=_pools(config, architecture))
     if family is None or outer_family is None:
-        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}",))
+        crossed = (_CROSSED,) if config.get("is_encoder_decoder") is True else ()
+        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}", *crossed))
     read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"

@@ -656,7 +656,7 @@ def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int
     """Buffers for a step's tokens that are allocated at loading."""
     size = 0
     for encoder in shape.encoders or ():
-        if has_encoder and encoder.family == "qwen3_vl":
+        if has_encoder and encoder.family in ("qwen3_vl", "qwen3_omni_moe"):
             size += taps(encoder.sizes) * tokens * shape.hidden_size * width
     if shape.per_layer_input is not None:
         size += tokens * shape.layers * shape.per_layer_input.size * width
