@@ -44,6 +44,7 @@ _ALIKE = (
 )
 """Equivalent tested text of a number."""
 _GPU = re.compile(r"\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
+_USE = re.compile(r"(?:\$[{(]?|env\.|environ\[['\"])(\w+)", re.ASCII)
 _LEAD = re.compile(r"(?:^|[;&|({`]|\b(?:then|do|else))[ \t>]*\Z")
 """Text that may precede a command on its line."""
 _NODE = re.compile(r"\bray[ \t]{1,8}start\b[^\n#]{0,400}?--(head|address)\b")
@@ -148,7 +149,7 @@ class _SettingRules:
         near = alike(name, [variable for variable in data.environment if variable.startswith(_PREFIX)], 1)
         # A variable that no launch of the file gets may be another program's.
         is_elsewhere = setting.start not in self.owners and (self.page.kind == "page" or bool(self.page.starts))
-        is_others = self._is_used(name) or is_elsewhere
+        is_others = name in self._used or is_elsewhere
         if is_others and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
@@ -176,10 +177,10 @@ class _SettingRules:
             return True
         return any(re.fullmatch(pattern, name[:_MAX_VALUE]) for pattern in table.get("made_by_kubernetes", ()))
 
-    def _is_used(self, name: str) -> bool:
-        """Whether the file itself uses the variable, so that it may not be meant for vLLM."""
-        text = self.page.text
-        return any(f"{before}{name}" in text for before in ("$", "${", "$(", "env.", "environ['", 'environ["'))
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        """Variables that the file itself uses, so that they may not be meant for vLLM."""
+        return frozenset(_USE.findall(self.page.text))
 
     def _replaced(self, setting: Setting, data: ReleaseData) -> tuple[dict[str, str], Edits]:
         """Return the replacement of a removed variable, and the edits if it is another variable."""
@@ -285,7 +286,7 @@ class _SettingRules:
 
     def of_unexported(self, setting: Setting) -> Iterator[Hit]:
         name, at = setting.name, self._name_at(setting)
-        if name in self.exported or at != setting.start or self._is_used(name) or not self._is_read_later(setting):
+        if name in self.exported or at != setting.start or name in self._used or not self._is_read_later(setting):
             return
         text = self.page.text
         lead = _LEAD.search(text[max(0, text.rfind("\n", 0, at) + 1, at - _MAX_VALUE) : at])
@@ -296,6 +297,8 @@ class _SettingRules:
         name, text = setting.name, self.page.text
         names = self.tables["environment.wrong-name"].get("known", ())
         inherited = self.tables["environment.not-exported"].get("inherited", ())
+        if name not in names and not name.startswith(_PREFIX):
+            return False
         for launch in self.page.starts:
             is_contained = launch.container is not None and launch.container.size > 0
             is_behind = launch.invocation is not None and launch.start > setting.start and not is_contained
