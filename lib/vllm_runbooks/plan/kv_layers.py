@@ -512,7 +512,8 @@ class _LayerReader:
         if not by.compressed or not (is_given or (by.compressed == "any" and self.cache_dtype == "auto")):
             raise _UnknownLayerError(f"the cache of compressed latents in {self.cache_dtype}: set --kv-cache-dtype fp8")
         if options.capability is None:
-            raise _UnknownLayerError("the GPU's compute capability, which decides the attention backend")
+            decided = "the GPU's compute capability, which decides the attention backend"
+            raise _UnknownLayerError("the attention backend on ROCm" if options.is_rocm else decided)
         if options.backend == _OTHER_ROWS and options.capability[0] != 12:
             raise _UnknownLayerError(f"the cache of compressed latents with {_OTHER_ROWS}")
         size = mixer.cached_dim
@@ -558,6 +559,8 @@ class _LayerReader:
             return False
         if not majors or _ANY in majors:
             return bool(majors)
+        if self.asked.is_rocm:
+            raise _UnknownLayerError("the layout of an 8-bit latent cache on ROCm")
         if capability is None:
             raise _UnknownLayerError("the GPU's compute capability, which decides the layout of an 8-bit latent cache")
         if capability[0] == 10 and self.cache_dtype != "auto" and by.packs_many_heads:

@@ -111,7 +111,7 @@ def check(request: PlanningRequest) -> None:
     """Reject a request that cannot be planned.
 
     Raises:
-        InputError: The model's layers are unknown, or there is no GPU.
+        InputError: The model's layers are unknown, there is no GPU, or the GPUs are of several vendors.
     """
     shape = request.model.shape
     if not shape.pattern:
@@ -121,6 +121,8 @@ def check(request: PlanningRequest) -> None:
         raise InputError(f"{request.model.name}: cannot be planned; unknown: {missing}{weights}")
     if not request.cards:
         raise InputError("no GPUs given; use --gpus, as in --gpus 8xRTX3090")
+    if len({card.gpu.vendor for card in request.cards}) > 1:
+        raise InputError("--gpus: NVIDIA and AMD GPUs need different builds of vLLM; plan each kind by itself")
 
 
 def sizes_of(ranks: Ranks) -> dict[str, Any]:
