@@ -95,7 +95,8 @@ class Question:
             offline = ["--offline"] if self.command[0] == "plan" else []
             status = cli.run([*self.command, *offline, "--format", "json"])
         if status == 2:
-            return err.getvalue().strip().removeprefix("vllm-runbooks: ")
+            message = err.getvalue().strip().removeprefix("vllm-runbooks: ")
+            return message.removesuffix(", or omit --offline to read it from the Hub")
         return f"{status}\n{out.getvalue().strip()}"
 
     @property
