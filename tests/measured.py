@@ -182,9 +182,9 @@ class Start:
 
 
 @cache
-def starts() -> tuple[Start, ...]:
-    """All of them."""
-    told = YAML(typ="safe", pure=True).load((HERE / "measured_starts.yaml").read_text(encoding="utf-8"))
+def starts(file: str = "measured_starts.yaml") -> tuple[Start, ...]:
+    """All of them; those of `unseen_starts.yaml` decided nothing in the planner."""
+    told = YAML(typ="safe", pure=True).load((HERE / file).read_text(encoding="utf-8"))
     texts = told["texts"]
 
     def made(row: Mapping[str, Any]) -> Start:
@@ -235,7 +235,8 @@ class Off(NamedTuple):
         return self.low - half <= self.printed <= self.high + half
 
 
-def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
+def offs(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
+    """The printed figure of a launch, if it has one that counts, and the planned one."""
     if figure in start.printed and figure not in start.skip and band is not None:
         low, expected, high = (side / GIB for side in band)
         yield Off(start, figure, start.printed[figure], expected, low, high)
@@ -244,12 +245,12 @@ def _memory(start: Start, figure: str, band: Band | None) -> Iterator[Off]:
 def weights(*, is_amd: bool = False) -> list[Off]:
     """The printed "Model loading took", planned from the configuration; on AMD's GPUs or on all others."""
     chosen = [start for start in starts() if start.is_amd == is_amd]
-    return [off for start in chosen for off in _memory(start, "weights_gib", start.weights)]
+    return [off for start in chosen for off in offs(start, "weights_gib", start.weights)]
 
 
 def caches() -> list[Off]:
     """Cache memory from the configuration and the GPU's total, printed or of the catalog."""
-    return [off for start in starts() for off in _memory(start, "kv_gib", start.cache)]
+    return [off for start in starts() for off in offs(start, "kv_gib", start.cache)]
 
 
 def counts() -> list[Off]:
@@ -281,7 +282,7 @@ def raw_caches() -> tuple[Off, ...]:
     """The KV caches as the terms alone have them, without `band_widths`."""
     plain = costs.BandWidth(source="")
     with patch.object(costs, "band_width", return_value=plain):
-        return tuple(off for start in starts() for off in _memory(replace(start), "kv_gib", replace(start).cache))
+        return tuple(off for start in starts() for off in offs(replace(start), "kv_gib", replace(start).cache))
 
 
 def widths(offs: Iterable[Off]) -> dict[str, costs.BandWidth]:
