@@ -882,6 +882,7 @@ def test_throughput_samples(shelf: catalog_symptoms.Catalog) -> None:
     (sample,) = busy.throughput
     assert (sample.line, sample.prompt_tokens_per_s, sample.generation_tokens_per_s) == (2, 8.0, 111.7)
     assert (sample.running, sample.waiting, sample.kv_cache_usage_percent) == (1, 2, 0.5)
+    assert (busy.facts.preemptions, busy.facts.errors, busy.facts.failed_requests) == (None, None, None)
     assert (busy.outcome, idle.outcome) == ("running", "unknown")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import claim_differences, compare
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import COUNTED, Answer, CauseRef, CheckedClaim, FindingRef, RunbookVerdict, Verdict
+from vllm_runbooks.core.records import Answer, CauseRef, CheckedClaim, FindingRef, RunbookVerdict, Verdict
+from vllm_runbooks.core.views.summary import counted
 
 
 def verdict(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = ()) -> RunbookVerdict:
@@ -21,9 +22,7 @@ def verdict(answer: Answer, case: Case | None, judged: Sequence[CheckedClaim] = 
     elif cause:
         verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: {cause.title} ({cause.symptom}, {cause.level.value})"
     elif answer.outcome.is_healthy:
-        counts = ((text, getattr(answer.facts, name)) for name, text in COUNTED.items())
-        counted = ", ".join(f"{text} {count:,}" for text, count in counts if count)
-        verdict, reason = Verdict.PASS, f"{answer.outcome.value}: {counted or 'no problems'}"
+        verdict, reason = Verdict.PASS, f"{answer.outcome.value}: {counted(answer.facts) or 'no problems'}"
     else:
         verdict, reason = Verdict.FAIL, f"{answer.outcome.value}: unknown cause"
     return RunbookVerdict(

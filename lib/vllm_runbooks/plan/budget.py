@@ -149,6 +149,11 @@ class Device:
     physical: int | None = None
     """Bytes of the data sheet, of which the driver reports no more; None if unknown."""
 
+    @property
+    def is_rocm(self) -> bool:
+        """Whether vLLM runs on it with ROCm."""
+        return self.vendor == "amd"
+
     @classmethod
     def of(cls, card: HostGpu) -> Device:
         """A GPU as the catalog has it."""
@@ -293,7 +298,7 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
         model_bytes=settings.value_bytes,
         block_tokens=settings.cache.block_tokens,
         capability=device.capability,
-        is_rocm=device.vendor == "amd",
+        is_rocm=device.is_rocm,
         caches_prefixes=settings.cache.caches_prefixes,
         state_dtype=settings.cache.state_dtype,
         recurrent_dtype=settings.cache.recurrent_dtype,
@@ -476,7 +481,7 @@ def _terms(
         if settings.speculation.method
         else None,
         not settings.is_pooling,
-        is_rocm=device.vendor == "amd",
+        is_rocm=device.is_rocm,
     )
     weights = _weights(model, how)[stage]
     text = costs.activation(
@@ -493,8 +498,7 @@ def _terms(
         terms.append(_beyond(text, encoder))
     elif model.shape.encoders != ():
         terms.append(Term("encoder", NOTHING if encoder.is_known else None, encoder.reason))
-    is_rocm = device.vendor == "amd"
-    terms.append(costs.non_torch(settings, is_rocm=is_rocm))
+    terms.append(costs.non_torch(settings, is_rocm=device.is_rocm))
     if ranks.cards > 1:
         mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
         terms.append(
@@ -504,7 +508,7 @@ def _terms(
                 nodes,
                 capability=device.capability,
                 has_experts=mixes,
-                is_rocm=is_rocm,
+                is_rocm=device.is_rocm,
             )
         )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))

@@ -456,6 +456,10 @@ def speed(model: PlannedModel, made: Budget, context: int, between: Traffic | No
 # ---- the ways
 
 
+_FULL = 0.7
+"""Share of a GPU's memory for weights, above which a layout of unknown fit is more likely to fail; a choice."""
+
+
 @dataclass(frozen=True, eq=False)
 class LayoutChoice:
     """One way to use the GPUs."""
@@ -499,7 +503,7 @@ class LayoutChoice:
 
     @property
     def fullness(self) -> float:
-        """By how many tenths of a GPU the weights exceed seven, if it is unknown whether the layout fits; else 0."""
+        """Share of a GPU by which the weights exceed `_FULL`, if it is unknown whether the layout fits; else 0."""
         if self.budget is None or self.fits is not None:
             return 0.0
         weights = [
@@ -508,7 +512,7 @@ class LayoutChoice:
             for term in rank.terms
             if term.name == "weights" and term.band is not None and rank.device.physical
         ]
-        return round(max([share - 0.7 for share in weights if share > 0.7], default=0.0), 1)
+        return round(max([share - _FULL for share in weights if share > _FULL], default=0.0), 1)
 
     @property
     def environment(self) -> Mapping[str, str]:

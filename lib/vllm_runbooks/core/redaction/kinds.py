@@ -35,7 +35,7 @@ _FIELD = (
 )
 """Name of a secret in XML."""
 _VERBS = ("is", "was")
-_PART = r"[A-Za-z]{0,40}\d{0,6}(?:[a-z]{1,2}\d{0,2})?"
+_PART = r"[A-Za-z]{0,40}+\d{0,6}+(?:[a-z]{1,2}+\d{0,2}+)?+"
 _HYPHENATED = re.compile(rf"{_PART}(?:[-_]{_PART}){{1,8}}", re.ASCII)
 """A name of words, each with at most one number, as in "vllm-0-19-0-cu128"."""
 _SAID = r"[\"'`]?(?P<value>[^\s\"'`<|{\[(/\\]{7,300}[^\s\"'`.,;)\\])"

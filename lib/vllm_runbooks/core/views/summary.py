@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from vllm_runbooks.core.records import Level, MemoryUse
+from vllm_runbooks.core.records import COUNTED, Facts, Level, MemoryUse
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -372,6 +372,12 @@ def count_of(number: int, noun: str) -> str:
     """A number with its noun, as in "2 GPUs"."""
     ending = "es" if noun.endswith(("s", "x", "ch")) else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"
+
+
+def counted(facts: Facts, say: Callable[[str], str] = str) -> str:
+    """What went wrong while a server ran, each with its number; empty if nothing did."""
+    counts = ((say(text), getattr(facts, name)) for name, text in COUNTED.items())
+    return ", ".join(f"{name} {count:,}" for name, count in counts if count)
 
 
 def first_clauses(text: str, most: int) -> str:

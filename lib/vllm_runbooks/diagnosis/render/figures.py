@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_runbooks.catalog.templates import value_of
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import Facts
+from vllm_runbooks.core.records import COUNTED, Facts
 
 FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantization", "weights_gib": "weights",
@@ -16,8 +16,7 @@ FACT_NAMES = {
     "tensor_parallel_size": "tensor parallel size",
     "pipeline_parallel_size": "pipeline parallel size", "data_parallel_size": "data parallel size",
     "executor_backend": "executor backend", "load_seconds": "model loading", "startup_seconds": "startup time",
-    "generation_tokens_per_s_max": "peak generation throughput", "preemptions": "preemptions",
-    "errors": "errors", "failed_requests": "HTTP 5xx responses",
+    "generation_tokens_per_s_max": "peak generation throughput", **COUNTED,
 }  # fmt: skip
 _UNITS = {
     "max_concurrency": "x",

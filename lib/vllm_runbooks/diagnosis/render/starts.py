@@ -11,11 +11,12 @@ from typing import Any
 from vllm_runbooks.core import comparison
 from vllm_runbooks.core.display import RenderedView
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.core.records import COUNTED, Answer, ServerRun
+from vllm_runbooks.core.records import Answer, ServerRun
 from vllm_runbooks.core.views import start_pictures
 from vllm_runbooks.core.views.drawing import bars
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table
 from vllm_runbooks.core.views.runbook_steps import StepText
+from vllm_runbooks.core.views.summary import counted
 from vllm_runbooks.diagnosis.render import steps
 from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, gpu_total, printed_gib
 
@@ -160,8 +161,7 @@ def served(starts: Sequence[ServerRun], *, start: int = 0) -> RenderedView:
     if not picture:
         return RenderedView.nothing("The log has no statistics over time.")
     run = starts[start - 1]
-    counts = ((text, getattr(run.facts, name)) for name, text in COUNTED.items())
-    parts = [f"{name} {count:,}" for name, count in counts if count]
+    parts = list(filter(None, [counted(run.facts)]))
     if samples := run.throughput:
         parts.insert(0, f"{samples[0].time} to {samples[-1].time}: lines {samples[0].line} to {samples[-1].line}")
     text = ", ".join(parts) + "." * bool(parts)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.catalog.languages import Wording, joined
-from vllm_runbooks.core.records import COUNTED, Answer, Edit, Finding, MemoryUse, Outcome, Remedy, Severity
+from vllm_runbooks.core.records import Answer, Edit, Finding, MemoryUse, Outcome, Remedy, Severity
 from vllm_runbooks.core.views.start_pictures import PHASE_NAMES
 from vllm_runbooks.core.views.styled import OUTCOME_TONES, Tone
 from vllm_runbooks.core.views.summary import (
@@ -20,6 +20,7 @@ from vllm_runbooks.core.views.summary import (
     certainty,
     check_marks,
     concurrency_text,
+    counted,
     first_clauses,
     rest_step,
     sentence_of,
@@ -167,9 +168,8 @@ def _healthy(answer: Answer, *, is_clean: bool, say: Wording) -> Iterator[str]:
         yield say("{cache}: {n} concurrent requests of {tokens} tokens.", cache=cache, n=concurrency, tokens=tokens)
     elif cache:
         yield f"{cache}{say('.')}"
-    counts = ((say(text), getattr(facts, name)) for name, text in COUNTED.items())
-    if counted := ", ".join(f"{name} {count:,}" for name, count in counts if count):
-        yield say("While it served: {counts}.", counts=counted)
+    if counts := counted(facts, say.__call__):
+        yield say("While it served: {counts}.", counts=counts)
     elif is_clean:
         yield say("No problems found.")
 

@@ -116,7 +116,7 @@ class _Program:
                 self._list(node)
         for node in self.nodes:
             if isinstance(node, ast.stmt):
-                self._extension(node)
+                self._note_loose(node)
         if any(origin.partition(".")[0] == "modal" for origin in self.imported.values()):
             containers = [found for node in self.nodes if (found := self._on_modal(node)) is not None]
             self.reading.change_starts(first, lambda launch: _within_container(launch, containers))
@@ -513,7 +513,7 @@ class _Program:
                     if isinstance(target, ast.Name):
                         lists[target.id] = statement.value
 
-    def _extension(self, node: ast.stmt) -> None:
+    def _note_loose(self, node: ast.stmt) -> None:
         """Options that are added to a command's list, perhaps."""
         name, elements = _extension(node)
         if name in self.commands and id(node) not in self.always:

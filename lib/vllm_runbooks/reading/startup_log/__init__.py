@@ -148,7 +148,8 @@ class _LogReader:
         """Position of a line as in `Period.place`; a line without a time has that of the previous one."""
         if self.period and (at := moment(time)) and at.form == "date":
             self.place = self.period.place(at)
-            self.dates[self.place] = time or "" if self.place < 1 else self.dates.get(1) or time or ""
+            if self.place < 1 or 1 not in self.dates:
+                self.dates[self.place] = time or ""
         return self.place
 
     def outside(self, name: str) -> list[str]:

@@ -226,9 +226,10 @@ class LaunchDraft:
 
     def count(self, what: str, time: str | None, number: int = 1) -> None:
         """Count something in the minute of a printed time, or of the last one."""
-        minute = (time or self.last_time or "").rpartition(":")[0]
+        if not number:
+            return
         self.counted[what] += number
-        if minute and number:
+        if minute := (time or self.last_time or "").rpartition(":")[0]:
             if minute not in self.minutes and len(self.minutes) >= _MAX_MINUTES:
                 del self.minutes[next(iter(self.minutes))]
             self.minutes.setdefault(minute, Counter())[what] += number

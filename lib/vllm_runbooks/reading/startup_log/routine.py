@@ -138,7 +138,7 @@ class RoutineLines:
         position = 0
         for stretch in self._stretches(expression.finditer(text, start, text.rfind("\n") + 1)):
             begin, end = stretch.matches[0].start(), stretch.matches[-1].end()
-            if stretch.groups[0] not in (self._repeated, self._plain):
+            if stretch.groups[0] not in self._alone:
                 if begin != position:
                     yield from run.interrupted(text[position:begin])
                 yield from run.take(stretch)
