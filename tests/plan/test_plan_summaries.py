@@ -495,7 +495,7 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     status, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "context")
 
     assert status == 1
-    assert "The weights need 61.0 GiB, but the GPU has 23.7 GiB." in out
+    assert "The weights need 61.0 GiB, but RTX3090 has 23.7 GiB." in out
     assert "  1  Qwen3-32B-AWQ, " in out
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
