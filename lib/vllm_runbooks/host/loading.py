@@ -21,11 +21,13 @@ _WRITE_A_SNAPSHOT = "use a snapshot written by vllm-runbooks inventory -o FILE"
 
 
 def cards(spec: str) -> tuple[HostGpu, ...]:
-    """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host.
+    """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host; for `cpu` its memory.
 
     Raises:
         InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
+    if spec.strip() and cpu_size(spec) == 0:
+        spec = f"cpu-{max(1, round(cpu_memory(spec) or 0))}GB"
     return specs().gpus(spec, _read_cards, is_snapshot)
 
 
