@@ -9,6 +9,7 @@ import pytest
 
 from command_line import run
 from vllm_runbooks.catalog import load
+from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.budget import Device, budget, subject_in_catalog
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
@@ -59,22 +60,25 @@ def test_the_cache_of_a_launch_is_in_the_planned_range(
 
 def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
     """`--gpus cpu-24GB` plans a share of the host's memory; the answer names what no launch on a CPU has shown."""
-    plan = ("plan", "--offline", "--vllm", "0.33.0")
+    offline = ("plan", "--offline", "--vllm", "0.33.0")
 
-    status, out, _ = run(capsys, *plan, "Qwen/Qwen3-0.6B", "--gpus", "cpu-24GB")
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "cpu-24GB")
     assert status == 0
     assert out.startswith("FITS     Qwen3-0.6B · 1\u00d7 CPU-24GB")
+    plan = planner.plan_model("Qwen/Qwen3-0.6B", "cpu-24GB", vllm="0.33.0")
+    assert plan.deployment is not None
+    assert not plan.deployment.env
 
-    status, out, _ = run(capsys, *plan, "Qwen/Qwen3-32B", "--gpus", "cpu-24GB")
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-32B", "--gpus", "cpu-24GB")
     assert status == 1
     assert "The weights need 61.0 GiB, but CPU-24GB has 23.5 GiB." in out
     assert "GPUs" not in out.partition("\n")[2].replace("--gpus", "")
 
-    status, out, _ = run(capsys, *plan, "Qwen/Qwen3-8B-AWQ", "--gpus", "cpu-64GB")
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-8B-AWQ", "--gpus", "cpu-64GB")
     assert status == 1
     assert "Unknown: the memory of quantized weights on a CPU." in out
 
-    _, out, _ = run(capsys, *plan, "Qwen/Qwen3-0.6B", "--gpus", "cpu")
+    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "cpu")
     assert re.match(r"(?:FITS|DOES NOT FIT|UNCERTAIN) +Qwen3-0.6B · 1\u00d7 CPU-\d+GB · ", out)
 
 
