@@ -19,6 +19,7 @@ from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject,
 from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
 from vllm_runbooks.plan.planned import checked, layouts, plan
+from vllm_runbooks.plan.quantized_names import refusal
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 from vllm_runbooks.plan.requests import SIZES, PlanningRequest, freest_first, release_of
@@ -69,6 +70,8 @@ def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> Planned
         more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
+    if model is None and (reason := refusal(name)):
+        raise InputError(f"{name}: not planned: {reason}")
     if model is None:
         raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json{otherwise}")
     return model
