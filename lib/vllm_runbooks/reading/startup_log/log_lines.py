@@ -230,8 +230,8 @@ class SkippedLines(list[LogLine]):
         self.statistics = statistics
 
 
-def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
-    """Quote a line with secrets replaced.
+def quote(file: int, line: LogLine, start: int = 0, end: int = 0, *, most: int = MAX_QUOTE) -> Quote:
+    """Quote up to `most` characters of a line with secrets replaced.
 
     The quote starts at the beginning, or at `start` if `end` would be cut off.
     """
@@ -239,7 +239,7 @@ def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
     first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
     before = max(first - 256, 0)
     text_shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
-    return Quote(file, *line.place(start), text_shown.rstrip()[:MAX_QUOTE])
+    return Quote(file, *line.place(start), text_shown.rstrip()[:most])
 
 
 _NAMED_RELEASE = re.compile(
