@@ -88,6 +88,11 @@ _PLAIN = {
     "offloaded": "the configured size", "four_bit_shard": "an equal share", "shard": "an equal share",
     "spared_graphs": "the missing amount", "gpu_kinds": "supported GPUs",
     "gpu_backends": "backends that reject only this GPU",
+    "flashinfer_backends": "backends that only need FlashInfer",
+    "rejects_dtype": "backends that reject only the dtype",
+    "selected_block_size": "the configured size",
+    "selected_dtype": "the configured dtype",
+    "selected_kv_cache_dtype": "the configured KV cache dtype",
     "rejects_block_size": "backends that reject only the block size",
     "rejects_kv_cache_dtype": "backends that reject only the KV cache's dtype",
 }  # fmt: skip
