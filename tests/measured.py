@@ -296,7 +296,15 @@ def raw_caches() -> tuple[Off, ...]:
     """The KV caches as the terms alone have them, without `band_widths`."""
     plain = costs.BandWidth(source="")
     with patch.object(costs, "band_width", return_value=plain):
-        return tuple(off for start in starts() for off in offs(replace(start), "kv_gib", replace(start).cache))
+        return tuple(off for start in map(_with_total, starts()) for off in offs(start, "kv_gib", start.cache))
+
+
+def _with_total(start: Start) -> Start:
+    """A copy of a launch; on a GPU that shares the host's memory, with one total, as a host knows it."""
+    gpu = None if start.card is None else catalog().gpu(start.card)
+    if start.total_gib is not None or gpu is None or gpu.total is None or not specs.shares_memory(gpu.version):
+        return replace(start)
+    return replace(start, total_gib=gpu.total.expected)
 
 
 def widths(offs: Iterable[Off]) -> dict[str, costs.BandWidth]:

@@ -76,6 +76,15 @@ class Total:
     """Derivation of the value, in a sentence."""
 
 
+_SHARED_MEMORY: frozenset[Capability] = frozenset({(7, 2), (8, 7), (10, 1), (11, 0), (12, 1)})
+"""GPUs that share the host's memory, Xavier, Orin, Thor and GB10: https://developer.nvidia.com/cuda-gpus."""
+
+
+def shares_memory(capability: Capability | None) -> bool:
+    """Whether GPUs of this compute capability use the host's memory."""
+    return capability in _SHARED_MEMORY
+
+
 @dataclass(frozen=True)
 class Gpu(Authored):
     """A GPU; None for figures without a source."""

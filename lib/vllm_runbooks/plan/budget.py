@@ -519,7 +519,7 @@ def _terms(
                 is_rocm=device.is_rocm,
             )
         )
-    terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
+    terms.append(costs.graphs_reserved(model.shape, settings, capability=device.capability, is_estimated=estimates))
     if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
