@@ -182,8 +182,9 @@ class Layer:
     feed_forward: Dense | Experts | None
     beside: Dense | None = None
     """Dense network parallel to the experts (Gemma 4)."""
-    also: Recurrent | None = None
-    """State-space mixer parallel to attention (Falcon-H1), or after it and its network (Zamba2)."""
+    also: Attention | Recurrent | None = None
+    """State-space mixer parallel to attention (Falcon-H1), or after it and its network (Zamba2); attention over an
+    encoder's output after that over the tokens (Whisper)."""
     norms: int = 2
     scalars: int = 0
     streams: int = 0
@@ -1083,8 +1084,15 @@ def _mllama(read: _ShapeReader, layers: int) -> Iterable[Layer]:
             yield Layer(attention, network(index))
 
 
+def _whisper(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    return (Layer(attention, network(index), also=replace(attention, kind="cross"), norms=3) for index in range(layers))
+
+
 _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "": _plain,
+    "whisper": _whisper,
     "falcon": _falcon,
     "listed": _listed,
     "sliding": _sliding,
@@ -1261,6 +1269,8 @@ def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] 
     config = _part(config, "thinker_config") or config
     vision = config.get("vision_config")
     encoders = []
+    if config.get("is_encoder_decoder") is True:
+        encoders = [Encoder(family.encoder, config)]
     if isinstance(vision, Mapping):
         encoders = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(vision))]
     audio = config.get("audio_config")
@@ -1375,6 +1385,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     if family is None or outer_family is None:
         crossed = (_CROSSED,) if config.get("is_encoder_decoder") is True else ()
         return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}", *crossed))
+    text = {**text, **{name: text[own] for name, own in family.fields.items() if own in text}}
     read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"

@@ -237,6 +237,8 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
     elif isinstance(layer.mixer, Latent):
         kind = "compressed" if isinstance(layer.mixer, Compressed) else "latent"
         yield from _mixer_tensors(kind, layer.mixer, hidden, "")
+    if isinstance(layer.also, Attention):
+        yield from _attention(layer.also, hidden, family.mixer_name)
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
             yield from _mixer_tensors(mixer.kind, mixer, hidden, family.state_name)
