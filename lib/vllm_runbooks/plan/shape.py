@@ -165,6 +165,8 @@ class Experts:
     correction: bool = False
     """A bias that only the choice of experts sees."""
     router_bias: bool = False
+    router_width: int = 0
+    """Bytes of a router's weight if the configuration sets its dtype."""
     latent_norm: bool = False
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
@@ -462,7 +464,7 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
     shared = 0
     if mixture.shared_count:
-        shared_each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared_each = read.number(mixture.shared_of, *mixture.size) if mixture.shared_of else size
         shared = shared_each * read.number(mixture.shared_count)
     if mixture.shared_size:
         shared = read.number(*mixture.shared_size)
@@ -476,6 +478,7 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
         shared_gate=mixture.shared_gate,
         correction=read.flag(mixture.correction),
         router_bias=mixture.router_bias,
+        router_width=4 if read.get("router_dtype") == "fp32" else 0,
         latent_norm=bool(read.get("latent_moe_use_norm")),
         latent=read.optional("moe_latent_size", "routed_expert_hidden_size") or 0,
     )

@@ -203,7 +203,7 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
         if network.shared_gate:
             yield ModelTensor("router", f"{mixture.shared_name}_gate", 1, hidden)
     yield ModelTensor("router", mixture.router_name, network.count, hidden, bias=network.router_bias,
-                 width=mixture.router_width)  # fmt: skip
+                 width=network.router_width or mixture.router_width)  # fmt: skip
     if network.correction:
         yield ModelTensor("router", f"{mixture.router_name}.{CORRECTION}", network.count, width=4)
     if network.hashed:
