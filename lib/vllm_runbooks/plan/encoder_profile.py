@@ -289,6 +289,8 @@ _COMPLEX = 8
 """Bytes of a complex64."""
 _QWEN2_AUDIO = 750
 """Tokens of the longest audio (models/qwen2_audio.py, `get_mm_max_tokens_per_item` for 1,500 positions)."""
+_WHISPER_STRIDE = 2
+"""Frames of a position (models/whisper.py, the second convolution)."""
 _KIMI_PACKED: Key = (0, 32)
 """First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
 _STEP_CROP, _STEP_CROPS = 504, 36
@@ -560,6 +562,11 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
 
 
+def _whisper(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.audios:
+        yield "audio", _Item(sizes.positions, sizes.positions, sizes.positions)
+
+
 def _kimi_vl(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         unit = sizes.patch * sizes.merge
@@ -797,6 +804,10 @@ def _moonvit_tensors(run: _TowerRun) -> Held:
     yield from _plain_network(sizes.wide / run.shards, held + sizes.size)
 
 
+def _whisper_tensors(run: _TowerRun) -> Held:
+    return _plain_block(run, 2 * run.sizes.size, 3 * run.sizes.size)
+
+
 def _minimax_m3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part, wide = sizes.size / run.shards, sizes.wide / run.shards
@@ -877,6 +888,9 @@ _FAMILIES: Mapping[str, _Family] = {
     "llava_clip": _LLAVA,
     "llava_siglip": _LLAVA,
     "llava_pixtral": _LLAVA._replace(items=_pixtral, tensors=_llava_pixtral_tensors, is_sized=False, since=(0, 30)),
+    "whisper": _Family(
+        _whisper, _whisper_tensors, False, "models/whisper.py", since=(0, 13), is_always_split=True
+    ),
     "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 16)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
     "moonvit_v2": _Family(
@@ -914,6 +928,8 @@ _NETWORKS = {"gemma4_unified": 1, "perception": 8960}
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
+    if family == "whisper":
+        return _whisper_sizes(fields, hidden)
     size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
@@ -958,6 +974,19 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         longest=longest or _KIMI_VL_PATCHES,
         table=_MOONVIT_PLACES * (head // 2) * _COMPLEX,
     )
+
+
+def _whisper_sizes(fields: Mapping[str, Any], hidden: int) -> _Sizes | str:
+    names = ("encoder_ffn_dim", "num_mel_bins", "max_source_positions")
+    found = {name: _number(fields, name) for name in names}
+    for name, value in found.items():
+        if value is None:
+            return name
+    wide, bands, positions = (value or 0 for value in found.values())
+    return _Sizes(
+        "whisper", hidden, wide, patch=1, merge=1, temporal=_WHISPER_STRIDE, channels=bands, out=hidden, taps=0,
+        image=0, tokens=positions, positions=positions, has_audio=True,
+    )  # fmt: skip
 
 
 def _selected(side: int, config: Mapping[str, Any], *, has_class: bool) -> int:
@@ -1112,7 +1141,10 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
         # model's dtype.
         beyond = at_once * 2 * sizes.positions * (8 + ask.width)
     band = Band(int(fused * low), expected, int(native * high) + beyond)
-    words = [f"dummy {modality} of {family.source}", "tensors of a vision tower layer"]
+    words = [
+        f"dummy {modality} of {family.source}",
+        f"tensors of {'an audio' if modality == 'audio' else 'a vision'} tower layer",
+    ]
     if processor is not None:
         words.append("pixels from the launch options" if ask.longest else f"pixels of {processor.source}")
     return EncoderProfile(
