@@ -183,6 +183,19 @@ def test_no_model_of_the_catalog_stands_for_one_with_other_layers(word: str) -> 
                 assert base_of(f"acme/{name}-AWQ", SPECS) is None, name
 
 
+@pytest.mark.parametrize("base", ["Qwen/Qwen3.5-27B", "zai-org/GLM-4.7", "nvidia/Llama-3_3-Nemotron-Super-49B-v1"])
+def test_an_unknown_name_has_the_model_inside_it_as_the_first_similar_one(base: str) -> None:
+    """The model that a merge, a distilled model or an unknown quantization was made from is the one to plan."""
+    last = base.rpartition("/")[2]
+    for name in (
+        f"acme/{last}-GPTQ-Int4-Int8Mix",
+        f"acme/Merged_{last}_of_many",
+        f"acme/{last}-Opus-Reasoning-Distilled",
+    ):
+        with pytest.raises(InputError, match=re.escape(f"{name}: unknown model (similar: {base}")):
+            planner.model(name, access=HubAccess.NONE)
+
+
 def _without(hub_id: str) -> Specs:
     return replace(SPECS, texts={name: text for name, text in SPECS.texts.items() if name != hub_id})
 
