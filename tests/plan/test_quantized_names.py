@@ -106,6 +106,14 @@ def test_an_organization_quantizes_as_its_other_checkpoints() -> None:
     assert gib("acme/Qwen3.8-27B-FP8") > 33
 
 
+def test_a_publisher_has_its_own_group_size() -> None:
+    """cyankiwi's AWQ has one scale per 32 weights: its Qwen3.5-27B has 771,851,054 scales for 24.7 billion weights."""
+    theirs = planner.model("cyankiwi/Qwen3.5-27B-AWQ-4bit", access=HubAccess.NONE)
+    assert theirs.shape.quantization is not None
+    assert theirs.shape.quantization.formats[0][1].group == 32
+    assert base_of("acme/Qwen3.5-27B-AWQ-4bit", SPECS) == (SPECS.file("Qwen/Qwen3.5-27B"), ROWS["awq"])
+
+
 def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
     """An entry of a quantized checkpoint has its own quantization; other endings stay unknown."""
     known = planner.model("nvidia/Qwen3.6-27B-NVFP4", access=HubAccess.NONE)
