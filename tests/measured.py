@@ -25,8 +25,9 @@ from pages import write_between
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
+from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject, subject_by_name
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
@@ -113,8 +114,21 @@ class Start:
     @cached_property
     def subject(self) -> PlannedModel:
         """Its model."""
-        file = catalog().file(self.model)
-        return subject(file.id, {**file.config, **self.config}, is_partial=file.is_partial, source=file.source)
+        named = subject_by_name(self.model, catalog())
+        if named is None:
+            raise InputError(f"{self.model}: unknown model")
+        if not self.config:
+            return named
+        config = {**named.config, **self.config}
+        return subject(named.name, config, is_partial=named.is_partial, source=named.source)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether its model and GPU are known, and the memory that its KV cache gets."""
+        try:
+            return self.cache is not None
+        except InputError:
+            return False
 
     @cached_property
     def budget(self) -> Budget:
@@ -282,7 +296,15 @@ def raw_caches() -> tuple[Off, ...]:
     """The KV caches as the terms alone have them, without `band_widths`."""
     plain = costs.BandWidth(source="")
     with patch.object(costs, "band_width", return_value=plain):
-        return tuple(off for start in starts() for off in offs(replace(start), "kv_gib", replace(start).cache))
+        return tuple(off for start in map(_with_total, starts()) for off in offs(start, "kv_gib", start.cache))
+
+
+def _with_total(start: Start) -> Start:
+    """A copy of a launch; on a GPU that shares the host's memory, with one total, as a host knows it."""
+    gpu = None if start.card is None else catalog().gpu(start.card)
+    if start.total_gib is not None or gpu is None or gpu.total is None or not specs.shares_memory(gpu.version):
+        return replace(start)
+    return replace(start, total_gib=gpu.total.expected)
 
 
 def widths(offs: Iterable[Off]) -> dict[str, costs.BandWidth]:

@@ -1554,13 +1554,67 @@ def test_rocm_pads_the_rows_of_experts(hidden: int, size: int, tensor: int, firs
     assert padded.expected - padded.low >= unused
 
 
+_FP8_MOE = {
+    "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "num_experts": 128,
+    "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 2, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 65_536, "num_experts_per_tok": 8,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}  # fmt: skip
+
+
 def test_rocm_pads_no_quantized_experts() -> None:
     """FP8 experts keep their size."""
-    config = {
-        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 2048, "num_experts": 128,
-        "intermediate_size": 6144, "moe_intermediate_size": 768, "num_hidden_layers": 2, "num_attention_heads": 8,
-        "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 65_536, "num_experts_per_tok": 8,
-        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    }  # fmt: skip
-    plain, padded = _on_amd(config)
-    assert padded == plain
+    plain, padded = _on_amd(_FP8_MOE)
+    assert padded.components["experts"] == plain.components["experts"]
+    assert "fragments" not in padded.components
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hidden", "rows"), [("block", 2048, 4096), ("tensor", 2000, 2000), ("channel", 2048, 0)]
+)
+def test_rocm_pads_the_rows_of_fp8_layers(strategy: str, hidden: int, rows: int) -> None:
+    """A row of 512 bytes or a multiple gets 256 more, if a scale is for a tensor or a block."""
+    weights = {"num_bits": 8, "type": "float", "strategy": strategy, "block_structure": [128, 128]}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    compressed = {"quant_method": "compressed-tensors", "config_groups": groups}
+    plain, padded = _on_amd({**_FP8_MOE, "hidden_size": hidden, "quantization_config": compressed})
+    # queries, keys and values: 2048 rows of `hidden`; the output: `hidden` rows of 1024
+    assert padded.components["attention"] - plain.components["attention"] == 2 * 256 * rows
+
+
+# ---- FlashInfer's experts
+
+
+@pytest.mark.parametrize(
+    ("release", "capability", "multiple"),
+    [((0, 16), (9, 0), 1), ((0, 17), (9, 0), 128), ((0, 33), (12, 0), 128), ((0, 33), (8, 9), 1), ((0, 33), None, 1)],
+)
+def test_flashinfer_pads_experts_without_a_gate(
+    shelf: dict[str, specs.ModelFile], release: tuple[int, ...], capability: tuple[int, int] | None, multiple: int
+) -> None:
+    """The intermediate size of FP8 experts becomes a multiple of 128, if they have no gate and FlashInfer runs them."""
+    found = stock(shelf["nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8"])
+    loaded = load(found, Ranks(2), release=release, capability=capability)
+    assert loaded is not None
+    size = -(-2688 // 2 // multiple) * multiple
+    # 40 layers of 512 experts between latent states of 1024, each matrix with a scale of 4 bytes
+    assert loaded[0].components["experts"] == 40 * 512 * 2 * (size * 1024 + 4)
+
+
+@pytest.mark.parametrize(("capability", "multiple"), [((10, 0), 128), ((12, 1), 1)])
+def test_flashinfer_pads_nvfp4_experts_only_for_its_trtllm_kernel(
+    shelf: dict[str, specs.ModelFile], capability: tuple[int, int], multiple: int
+) -> None:
+    """NVFP4 experts are padded on GPUs of compute capability 10."""
+    found = stock(shelf["nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4"])
+    loaded = load(found, Ranks(2), release=(0, 33), capability=capability)
+    assert loaded is not None
+    size = -(-2688 // 2 // multiple) * multiple
+    assert loaded[0].components["experts"] == 40 * 512 * 2 * (size * 1024 // 2 + size * 1024 // 16)
+
+
+def test_flashinfer_pads_no_experts_with_a_gate() -> None:
+    """FP8 experts with a gate and one scale per tensor keep their size."""
+    config = {**_FP8_MOE, "quantization_config": {"quant_method": "fp8"}, "moe_intermediate_size": 720}
+    sizes = [load(inventory(shape(config)), Ranks(), release=(0, 33), capability=gpu) for gpu in ((9, 0), (8, 9))]
+    assert sizes[0] == sizes[1]

@@ -154,6 +154,11 @@ class Device:
         """Whether vLLM runs on it with ROCm."""
         return self.vendor == "amd"
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is the memory of a NUMA node instead of a GPU."""
+        return self.vendor == "cpu"
+
     @classmethod
     def of(cls, card: HostGpu) -> Device:
         """A GPU as the catalog has it."""
@@ -484,6 +489,9 @@ def _terms(
         is_rocm=device.is_rocm,
     )
     weights = _weights(model, how)[stage]
+    if device.is_cpu:
+        process = costs.worker_process(settings, weights.band)
+        return (weights, process), Term("cuda_graphs_captured", NOTHING, "no CUDA graphs on a CPU"), None
     text = costs.activation(
         model.shape,
         settings,
@@ -511,7 +519,7 @@ def _terms(
                 is_rocm=device.is_rocm,
             )
         )
-    terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
+    terms.append(costs.graphs_reserved(model.shape, settings, capability=device.capability, is_estimated=estimates))
     if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
@@ -693,7 +701,7 @@ class _GpuBudget:
 
     def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
-        context = costs.context(total.expected).band or NOTHING
+        context = (None if self.device.is_cpu else costs.context(total.expected).band) or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
         if left.expected < 0:

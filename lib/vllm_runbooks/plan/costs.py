@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from vllm_runbooks.catalog.eras import NEVER, Key
+from vllm_runbooks.catalog.specs import shares_memory
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.settings import LaunchSettings
@@ -383,6 +384,27 @@ def _sampled(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kep
     return Band(low, expected, high), kept, by.source
 
 
+_TIMES_KERNELS: Key = (0, 11, 1)
+"""Inductor times combined kernels while it compiles: config/compilation.py (0.11.2 :667, 0.33.0 :1002; PyTorch 2.9)."""
+_COMPILED = 1.1
+_COMPILED_SOURCE = (
+    "without vLLM's compile cache, the peak includes a copy of the embedding, which Inductor makes to time kernels"
+    " (https://github.com/vllm-project/vllm/issues/54122): 1.0 to 1.1 times its size in 3 launches"
+)
+
+
+def _compiled(shape: Shape, settings: LaunchSettings) -> int:
+    """Most bytes that are allocated while a first launch compiles the model; 0 if the embedding is not compiled.
+
+    A launch with an encoder embeds its tokens outside of the compiled model.
+    """
+    is_compiled = settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0
+    if not is_compiled or settings.key < _TIMES_KERNELS or (shape.encoders and not settings.media.loads_no_encoder):
+        return 0
+    rows = -(-shape.vocabulary_size // settings.ranks.tensor)
+    return int(_COMPILED * rows * shape.hidden_size * settings.value_bytes)
+
+
 def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _Activation:
     figures = _figures(shape)
     width = settings.value_bytes
@@ -399,6 +421,9 @@ def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _A
         total = Band(max(total.low, sampled.low), max(total.expected, sampled.expected), max(total.high, sampled.high))
     if expert_bytes and kept_results is not _FREED:
         source = f"{source}; {kept_results.source}"
+    compiled = _compiled(shape, settings) if place.is_first else 0
+    if compiled > total.high:
+        total, source = total._replace(high=compiled), f"{source}; {_COMPILED_SOURCE}"
     return _Activation(total, kept, "; ".join((source, *figures.doubts)))
 
 
@@ -494,6 +519,19 @@ def non_torch(settings: LaunchSettings, *, is_rocm: bool = False) -> Term:
     return Term("non_torch", row.band, row.source)
 
 
+_OF_WEIGHTS = (0.1, 0.22, 0.4)
+"""Memory of a worker on a CPU per byte of its weights: what the allocator keeps of loading and packing them."""
+
+
+def worker_process(settings: LaunchSettings, weights: Band | None) -> Term:
+    """Memory of a worker's process on a CPU beyond its weights: libraries, warm-up and what the allocator keeps."""
+    if weights is None:
+        return Term("non_torch", None, "the weights are unknown")
+    row = _measured("cpu" if settings.graphs.is_eager else "cpu_compiled", settings)
+    kept = Band(*(int(side * share) for side, share in zip(weights, _OF_WEIGHTS, strict=True)))
+    return Term("non_torch", row.band.plus(kept), row.source)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BandWidth:
     """Memory that one kind of launch needs beyond its terms, from launches with printed memory."""
@@ -508,8 +546,6 @@ class BandWidth:
     """Number of launches and of their sources."""
 
 
-_SHARED_MEMORY: frozenset[Capability] = frozenset({(7, 2), (8, 7), (10, 1), (11, 0), (12, 1)})
-"""GPUs that share the host's memory, Xavier, Orin, Thor and GB10: https://developer.nvidia.com/cuda-gpus."""
 _MANY_GPUS = 8
 LAUNCH_KINDS = ("shared-memory", "draft", "encoder", "many-gpus", "several-gpus", "one-gpu")
 """Rows of `band_widths`, the least certain first."""
@@ -518,7 +554,7 @@ LAUNCH_KINDS = ("shared-memory", "draft", "encoder", "many-gpus", "several-gpus"
 def launch_kind(settings: LaunchSettings, capability: Capability | None, *, has_encoder: bool) -> str:
     """Row of `band_widths` for a launch: the property that makes its memory least certain."""
     properties = (
-        capability in _SHARED_MEMORY,
+        shares_memory(capability),
         settings.speculation.tokens > 0,
         has_encoder,
         settings.ranks.cards >= _MANY_GPUS,
@@ -655,6 +691,12 @@ _ESTIMATE_OF_RUNNER = (0.6, 2.7, 3.6)
 times the usual captured memory for it. The low end is the older runner's, the high end a quarter above the highest."""
 _MEASURED = "vLLM's estimate, which was 0.6 to 2.4 times the memory used in 25 measured captures"
 _MEASURED_OF_RUNNER = "vLLM's estimate, about 2.7 times the memory used, as 3 measured launches leave for it"
+_NEGATIVE = -28 * GIB
+_NEGATIVE_SOURCE = (
+    "on GPUs that share the host's memory, vLLM compares free memory without the page cache, so the estimate can be"
+    " negative and enlarges the KV cache if only one kind of graph is captured (https://github.com/vllm-project/vllm/"
+    "issues/44740; 12 printed estimates with speculative decoding on GB10: -36 to 0.3 GiB)"
+)
 _STATES_IN_CONTEXT: Key = (0, 26)
 _STATE_BYTES = 16
 _STATE_GRAPH = 24 * _MIB
@@ -686,7 +728,9 @@ def _states_estimated(shape: Shape, settings: LaunchSettings) -> int:
     return settings.graphs.full * (_STATE_GRAPH - usual) + values * _STATE_BYTES
 
 
-def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
+def graphs_reserved(
+    shape: Shape, settings: LaunchSettings, *, capability: Capability | None = None, is_estimated: bool | None = None
+) -> Term:
     """Memory that the release subtracts from the KV cache for CUDA graphs.
 
     `is_estimated` is `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, None if not set.
@@ -705,10 +749,15 @@ def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: boo
     low, middle, high = _ESTIMATE_OF_RUNNER if settings.is_v2_runner else _ESTIMATE
     states = _states_estimated(shape, settings)
     text = f"{_MEASURED_OF_RUNNER if settings.is_v2_runner else _MEASURED}; {source}"
+    least = int(band.low * low)
+    if states:
+        text += f"; {_STATE_SOURCE}"
+    if shares_memory(capability) and not (settings.graphs.piecewise and settings.graphs.full):
+        least, text = _NEGATIVE, f"{text}; {_NEGATIVE_SOURCE}"
     return Term(
         "cuda_graphs",
-        Band(int(band.low * low), int(band.expected * middle) + states, int(band.expected * high) + 2 * states),
-        f"{text}; {_STATE_SOURCE}" if states else text,
+        Band(least, int(band.expected * middle) + states, int(band.expected * high) + 2 * states),
+        text,
     )
 
 

@@ -304,7 +304,9 @@ def faults(
     text: str, knowledge: lint.Knowledge, request: PlanningRequest, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Errors and warnings of the linter for a command or file on these GPUs, a sentence each."""
-    issues = lint.lint(text, knowledge, lint.LintRequest(name, request.release.version, request.cards)).issues
+    on_cpu = next((card.gpu.memory_gib for card in request.cards if card.gpu.vendor == "cpu"), None)
+    cards = None if on_cpu else request.cards
+    issues = lint.lint(text, knowledge, lint.LintRequest(name, request.release.version, cards, cpu_gib=on_cpu)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]
     errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
     return errors, tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.WARNING)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, is_whole, taps, tower_of
 from vllm_runbooks.plan.families import Family, families
-from vllm_runbooks.plan.shape import Compressed, Format, Latent, Layer, Quantization, Rope, Shape
+from vllm_runbooks.plan.shape import Compressed, Experts, Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm, stream_head
 
 _MIB = 2**20
@@ -540,18 +540,60 @@ class _How:
     absorbed: str = "factors"
     runtime: tuple[Format, bool] | None = None
     pads_rows: bool = False
-    """ROCm: rows of experts that are not quantized are padded."""
+    """ROCm: rows of unquantized experts and of FP8 layers are padded."""
+    flashinfer_rows: int = 1
+    """Multiple that FlashInfer's kernels pad the intermediate size of quantized experts to."""
+    flashinfer_bits: frozenset[int] = frozenset()
+    """Bits of the experts that those kernels run."""
 
 
 _ROW_PADDING, _PADDED_ROWS = 256, 512
-"""ROCm pads a row by 256 bytes if its size is a multiple of 512 (`_maybe_pad_weight` with VLLM_ROCM_MOE_PADDING,
-0.10.2 fused_moe/layer.py :344, 0.33.0 fused_moe/unquantized_fused_moe_method.py :147)."""
+"""ROCm pads a row by 256 bytes if its size is a multiple of 512.
+
+Experts that are not quantized: `_maybe_pad_weight` with VLLM_ROCM_MOE_PADDING (0.10.2 fused_moe/layer.py :344, 0.33.0
+fused_moe/unquantized_fused_moe_method.py :147). Other FP8 layers with a scale per tensor or block:
+`_maybe_pad_fp8_weight` with VLLM_ROCM_FP8_PADDING (0.10.2 quantization/fp8.py :363, 0.11.0
+quantization/utils/fp8_utils.py :737, 0.33.0 :1178).
+"""
+
+
+def _is_padded(form: Format) -> bool:
+    """Whether ROCm pads the rows of a layer in this format."""
+    return form.bits == 8 and form.is_float and form.strategy in ("tensor", "block")
 
 
 def _padding(part: tuple[int, int, int], width: int) -> int:
-    """Bytes that ROCm adds to the rows of an expert's weights."""
+    """Bytes that ROCm adds to the rows of a weight."""
     count, rows, columns = part
     return 0 if columns * width % _PADDED_ROWS else count * rows * _ROW_PADDING
+
+
+_FLASHINFER_ROWS = (EraValue(1), EraValue(128, (0, 17)))
+"""Multiple that FlashInfer's kernels pad the intermediate size of experts without a gate to.
+
+FP8 with a scale per tensor: quantization/utils/flashinfer_utils.py (0.16.0 :292, 0.17.1 :337, 0.33.0 :614). NVFP4 with
+TRTLLM's kernel: flashinfer_fp4_moe.py (0.17.1 :251, 0.33.0 :419).
+"""
+_FLASHINFER_GPUS: Mapping[int, frozenset[int]] = {
+    9: frozenset({8}),
+    10: frozenset({4, 8}),
+    11: frozenset({8}),
+    12: frozenset({8}),
+}
+"""Bits of the experts that those kernels run, by major compute capability (fused_moe/flashinfer_cutlass_moe.py,
+0.18.1 :127, and experts/trtllm_nvfp4_moe.py)."""
+_NVFP4_GROUP = 16
+
+
+def _aligned(tensor: ModelTensor, form: Format, part: tuple[int, int, int], how: _How) -> tuple[int, int, int]:
+    """Count, rows and columns of an expert's weight with FlashInfer's padding."""
+    is_known = form.strategy == "tensor" if form.bits == 8 else form.group == _NVFP4_GROUP
+    if not is_known or not form.is_float or form.bits not in how.flashinfer_bits:
+        return part
+    count, rows, columns = part
+    if tensor.fused == "w13":
+        return count, round_up(rows, how.flashinfer_rows), columns
+    return count, rows, round_up(columns, how.flashinfer_rows)
 
 
 def _unused(sizes: Mapping[str, int], padding: Mapping[str, int]) -> int:
@@ -602,6 +644,8 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
         if tensor.name.endswith("kv_b_proj"):
             latent_is_quantized = form is not None
         part = on_rank(tensor, ranks)
+        if is_expert and stored_form is not None:
+            part = _aligned(tensor, stored_form, part, how)
         if how.kernel is not None and form is not None and is_expert:
             weights, beside = _padded(tensor, form, how.kernel, part, how.width)
         else:
@@ -614,6 +658,8 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
         blocks[block] = blocks.get(block, 0) + weights
         if how.pads_rows and is_expert and form is None:
             padding[block] = padding.get(block, 0) + _padding(part, tensor.width or how.width)
+        if how.pads_rows and not is_expert and form is not None and _is_padded(form):
+            sizes[tensor.component] += _padding(part, 1)
         if form is not None:
             blocks[f"{block} scales"] = blocks.get(f"{block} scales", 0) + beside
     sizes["allocator"] = _slack(blocks.values())
@@ -737,6 +783,13 @@ measured launches."""
 _UNSEEN = 400
 """Divisor of the total: small buffers can add up to this part, such as workspaces of kernels and
 scales of caches (measured launches print up to this much more)."""
+
+
+def _has_gates(shape: Shape) -> bool:
+    networks = (kind.feed_forward for kind in shape.kinds)
+    return all(network.is_gated for network in networks if isinstance(network, Experts))
+
+
 _USUAL_TOKENS = 8192
 """Tokens per step for the size of buffers if the batch is not given."""
 
@@ -776,6 +829,9 @@ def load(
         runtime=_RUNTIME.get(quantization or "") if stored is None else None,
         pads_rows=is_rocm,
     )
+    if not is_rocm and capability is not None and not _has_gates(shape):
+        rows, bits = in_release(_FLASHINFER_ROWS, release), _FLASHINFER_GPUS.get(capability[0], frozenset())
+        how = replace(how, flashinfer_rows=rows, flashinfer_bits=bits)
     others: tuple[_How, ...] = ()
     reasons = []
     if is_mxfp4 and name is None:

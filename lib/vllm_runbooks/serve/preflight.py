@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.room import of_share
+from vllm_runbooks.catalog.specs import CPU_SPACE
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.host import gpu_memory, model_cache, ports
@@ -25,8 +26,6 @@ from vllm_runbooks.serve.subject import ServedLaunch
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
 MIB_PER_GIB = 1024
-_CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
-"""Variable with the GiB of KV cache that each rank on a CPU reserves."""
 _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
@@ -266,12 +265,12 @@ def memory(
 
 def _lacking_on_cpu(subject: ServedLaunch) -> str:
     """Why the host's memory is too small for the KV cache of vLLM on a CPU; empty if it is large enough."""
-    space = subject.variables.get(_CPU_SPACE, "").strip()
+    space = subject.variables.get(CPU_SPACE, "").strip()
     gib = int(space) * max(subject.cards, 1) if re.fullmatch(r"\d{1,9}", space, re.ASCII) else 0
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     if gib <= total:
         return ""
-    return f"{_CPU_SPACE}={space} reserves {gib:,} GiB of KV cache, but this host has {total:,.1f} GiB; lower it"
+    return f"{CPU_SPACE}={space} reserves {gib:,} GiB of KV cache, but this host has {total:,.1f} GiB; lower it"
 
 
 def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: float | None) -> str:

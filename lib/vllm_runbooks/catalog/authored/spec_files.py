@@ -77,7 +77,8 @@ def _totals(table: GpuTable) -> GpuTable:
     Printed lines of the GPU have priority; with fewer than three, the band is at least as wide as
     the widest scatter of any GPU's lines. Without lines, it follows from nvidia-smi's size, else
     from the nominal size, times the ratio on GPUs with both; it is at most the whole size, which
-    drivers under Windows report. Ratios of NVIDIA GPUs are not used for other vendors.
+    drivers under Windows report. Neither ratios of NVIDIA GPUs are used for other vendors, nor
+    lines of GPUs that share the host's memory for other GPUs.
     """
     forms: dict[str, list[Gpu]] = {}
     for gpu in table.gpus:
@@ -85,12 +86,13 @@ def _totals(table: GpuTable) -> GpuTable:
     lines = {name: sorted(line.gib for gpu in same for line in gpu.reported) for name, same in forms.items()}
     smi_sizes = {name: [line.mib / 1024 for gpu in same for line in gpu.nvidia_smi] for name, same in forms.items()}
     boxes = {name: same[0].memory_gib for name, same in forms.items()}
-    scatter = max((abs(line / median(seen) - 1) for seen in lines.values() for line in seen), default=0)
+    own = {name: seen for name, seen in lines.items() if not specs.shares_memory(forms[name][0].version)}
+    scatter = max((abs(line / median(seen) - 1) for seen in own.values() for line in seen), default=0)
     of_shown = sorted(
         line / median(smi_sizes[name]) for name, seen in lines.items() if smi_sizes[name] for line in seen
     )
     of_boxes = sorted(
-        line / boxes[name] for name, seen in lines.items() if forms[name][0].vendor == "nvidia" for line in seen
+        line / boxes[name] for name, seen in own.items() if forms[name][0].vendor == "nvidia" for line in seen
     )
 
     def total(gpu: Gpu) -> Total | None:
