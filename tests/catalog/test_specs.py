@@ -712,6 +712,18 @@ def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expecte
     assert {field: getattr(found, field) for field in expected} == expected
 
 
+def test_scaled_rotary_embeddings_give_the_context_of_the_model(shelf: Specs) -> None:
+    """For YaRN, vLLM multiplies the original context by the factor: the product is the published context."""
+    scaled = 0
+    for file in shelf.files:
+        text = file.config.get("text_config", file.config)
+        rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
+        if "yarn" in (rope.get("rope_type"), rope.get("type")) and "original_max_position_embeddings" in rope:
+            scaled += 1
+            assert shelf.models[file.id].max_positions == text["max_position_embeddings"], file.id
+    assert scaled > 20
+
+
 def test_facts_missing_in_a_partial_source_are_unknown() -> None:
     """Not absent: experts, modalities, quantization and remote code."""
     found = specs.model_from_config({**_CAUSAL, "num_attention_heads": 8, "num_key_value_heads": 8}, is_partial=True)

@@ -106,6 +106,14 @@ def test_an_organization_quantizes_as_its_other_checkpoints() -> None:
     assert gib("acme/Qwen3.8-27B-FP8") > 33
 
 
+def test_a_publisher_has_its_own_group_size() -> None:
+    """cyankiwi's AWQ has one scale per 32 weights: its Qwen3.5-27B has 771,851,054 scales for 24.7 billion weights."""
+    theirs = planner.model("cyankiwi/Qwen3.5-27B-AWQ-4bit", access=HubAccess.NONE)
+    assert theirs.shape.quantization is not None
+    assert theirs.shape.quantization.formats[0][1].group == 32
+    assert base_of("acme/Qwen3.5-27B-AWQ-4bit", SPECS) == (SPECS.file("Qwen/Qwen3.5-27B"), ROWS["awq"])
+
+
 def test_a_name_that_the_catalog_has_is_not_assumed() -> None:
     """An entry of a quantized checkpoint has its own quantization; other endings stay unknown."""
     known = planner.model("nvidia/Qwen3.6-27B-NVFP4", access=HubAccess.NONE)
@@ -181,6 +189,19 @@ def test_no_model_of_the_catalog_stands_for_one_with_other_layers(word: str) -> 
             if name.removesuffix("-heretic").casefold() not in known:
                 assert base_of(f"acme/{name}", SPECS) is None, name
                 assert base_of(f"acme/{name}-AWQ", SPECS) is None, name
+
+
+@pytest.mark.parametrize("base", ["Qwen/Qwen3.5-27B", "zai-org/GLM-4.7", "nvidia/Llama-3_3-Nemotron-Super-49B-v1"])
+def test_an_unknown_name_has_the_model_inside_it_as_the_first_similar_one(base: str) -> None:
+    """The model that a merge, a distilled model or an unknown quantization was made from is the one to plan."""
+    last = base.rpartition("/")[2]
+    for name in (
+        f"acme/{last}-GPTQ-Int4-Int8Mix",
+        f"acme/Merged_{last}_of_many",
+        f"acme/{last}-Opus-Reasoning-Distilled",
+    ):
+        with pytest.raises(InputError, match=re.escape(f"{name}: unknown model (similar: {base}")):
+            planner.model(name, access=HubAccess.NONE)
 
 
 def _without(hub_id: str) -> Specs:

@@ -81,13 +81,15 @@ _LISTED = 4
 
 
 def near(name: str, specs: Specs) -> str:
-    """Catalog names like an unknown one, in parentheses; empty if there are none."""
+    """Catalog names inside or like an unknown one, in parentheses; empty if there are none."""
     from difflib import get_close_matches
 
     last = name.rpartition("/")[2]
     lasts = {known.rpartition("/")[2].casefold(): known for known in specs.texts}
-    alike = (lasts[match] for match in get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6))
-    names = list(dict.fromkeys((*specs.models_like(last), *alike)))[:3]
+    words = f"-{last.casefold()}-".replace("_", "-")
+    inside = sorted((known for known in lasts if f"-{known}-".replace("_", "-") in words), key=len, reverse=True)
+    alike = get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6)
+    names = list(dict.fromkeys((*specs.models_like(last), *(lasts[known] for known in (*inside, *alike)))))[:3]
     return f" (similar: {', '.join(names)})" if names else ""
 
 
