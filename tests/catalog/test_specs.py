@@ -59,6 +59,7 @@ def test_the_shipped_files_are_good() -> None:
         ("RTX3090@node1,H800@node2", [("RTX3090", "node1"), ("H800", "node2")]),
         ("2xL4@a, T4 @ b", [("L4", "a"), ("L4", "a"), ("T4", "b")]),
         ("h-100 nvl", [("H100-NVL", None)]),
+        ("MI300X-OAM", [("MI300X", None)]),
         ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
         ("H100x8", [("H100-80GB", None)] * 8),
         ("RTX 4090 x 2", [("RTX4090", None)] * 2),
@@ -84,6 +85,8 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
     ("spec", "said"),
     [
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
+        ("gfx942", "ambiguous GPU name; use MI300A, MI300X or MI325X"),
+        ("8xgfx950", "ambiguous GPU name; use MI350X or MI355X"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
         ("8xGaudi3", "Gaudi3: Intel Gaudi is not planned"),
         ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),

@@ -88,7 +88,9 @@ class _Program:
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-        self.lists: set[int] = set()
+        compared = (part for node in self.nodes if isinstance(node, ast.Compare) for part in node.comparators)
+        self.lists = {id(part) for part in compared}
+        """Lists that are read, or that words are compared with."""
         executed = [named for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))]
         self.run = {id(part) for named in executed for part in _operands(named)}
         """Nodes that are executed by name; they are read at the call, with its environment."""
