@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import ModelSupportReport
-from vllm_runbooks.core.display import RenderedView, to_json, visible
-from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, remark, verdict
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -25,6 +24,7 @@ from vllm_runbooks.core.views.styled import (
 from vllm_runbooks.core.views.summary import sentence_of
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost
+from vllm_runbooks.host import finding_views
 
 _UNKNOWN = "unknown"
 _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled(_UNKNOWN, Tone.WARN)}
@@ -60,8 +60,7 @@ def models(answer: ModelSupportReport) -> list[TextBlock]:
 
 def host_snapshot(checked: EdgeHost) -> str:
     """The facts of a host as JSON, without the findings."""
-    values = document(checked)
-    return to_json({name: value for name, value in values.items() if name in EdgeHost.__dataclass_fields__}) + "\n"
+    return finding_views.snapshot_json(checked, EdgeHost)
 
 
 def _headline(checked: CheckedHost) -> Headline:
