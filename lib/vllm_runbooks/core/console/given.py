@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,7 +108,7 @@ def number(_context: click.Context, parameter: click.Parameter, value: float | N
     return value
 
 
-def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more: Any) -> Callable[[_F], _F]:
+def value(form: str, says: str, kind: click.ParamType[Any] | type | None = None, **more: Any) -> Callable[[_F], _F]:
     """An option with a value; a default is shown, and `nan` is rejected.
 
     Args:
@@ -122,6 +122,13 @@ def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more
     callback = number if isinstance(kind, click.FloatRange) else None
     is_shown = "default" in more
     return click.option(*names, metavar=metavar, type=kind, callback=callback, show_default=is_shown, help=says, **more)
+
+
+def choice(names: str, says: str, words: Iterable[str], **more: Any) -> Callable[[_F], _F]:
+    """An option with one of several words; a default is shown."""
+    return click.option(
+        *names.split(), type=click.Choice(list(words)), show_default="default" in more, help=says, **more
+    )
 
 
 def examples(*calls: str) -> str:
