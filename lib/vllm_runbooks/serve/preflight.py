@@ -14,6 +14,7 @@ from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.room import of_share
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import gpu_memory, model_cache, ports
 from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.records import GpuFacts
@@ -124,7 +125,7 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     if by[IssueSeverity.ERROR]:
         return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} Checked for {release}.")
     warnings = len(by[IssueSeverity.WARNING])
-    summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "no problems"
+    summary = count_of(warnings, "warning") if warnings else "no problems"
     return Check("command", LaunchResult.PASSED, f"{summary}; checked against {release}")
 
 
