@@ -130,13 +130,6 @@ def choice(names: str, says: str, words: Iterable[str], **more: Any) -> Callable
     )
 
 
-def choice(names: str, says: str, words: Iterable[str], **more: Any) -> Callable[[_F], _F]:
-    """An option with one of several words; a default is shown."""
-    return click.option(
-        *names.split(), type=click.Choice(list(words)), show_default="default" in more, help=says, **more
-    )
-
-
 def examples(*calls: str) -> str:
     """The end of a command's help: how it is called, line by line as written."""
     lines = "".join(f"\n  {line}" for call in calls for line in _broken(f"vllm-runbooks {call}"))
