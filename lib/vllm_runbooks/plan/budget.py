@@ -25,6 +25,8 @@ from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_
 from vllm_runbooks.reading.arguments.json_options import speculative
 
 _KEPT_POOLS = 4096
+_DRAFT = "draft"
+"""Term of a separate draft model whose memory is unknown; a known one is part of the weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,6 +517,8 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
+    if settings.speculation.model is not None and not settings.speculation.method:
+        terms.insert(1, Term(_DRAFT, None, f"the memory of {settings.speculation.model} is unknown"))
     encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
     if isinstance(encoder, EncoderProfile):
         terms.append(_beyond(text, encoder))
@@ -689,7 +693,7 @@ class _GpuBudget:
     def check(self, problems: _Problems) -> None:
         mine = _Problems()
         for term in self.terms:
-            if term.band is None:
+            if term.band is None and term.name != _DRAFT:  # the settings say why it is unknown
                 mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
         if self.device.total is None:
             mine.add(None, f"the memory of {self.device.name} is unknown: {unknown_reason(self.device.total_source)}")

@@ -548,9 +548,13 @@ class _Program:
             # is a list assigned before the rest of it.
             nodes = list(ast.walk(statement)) if lists else []
             own = {id(part) for node in nodes if isinstance(node, ast.stmt) for part in _extension(node).targets}
-            used = {_path(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in own}
+            used = {
+                _path(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in own
+            }
             lists = {name: value for name, value in lists.items() if name not in used}
-            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(statement.value, (ast.List, ast.BinOp)):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(
+                statement.value, (ast.List, ast.BinOp)
+            ):
                 for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                     if name := _path(target):
                         lists[name] = statement.value
