@@ -25,8 +25,9 @@ from pages import write_between
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
+from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject, subject_by_name
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
@@ -113,8 +114,21 @@ class Start:
     @cached_property
     def subject(self) -> PlannedModel:
         """Its model."""
-        file = catalog().file(self.model)
-        return subject(file.id, {**file.config, **self.config}, is_partial=file.is_partial, source=file.source)
+        named = subject_by_name(self.model, catalog())
+        if named is None:
+            raise InputError(f"{self.model}: unknown model")
+        if not self.config:
+            return named
+        config = {**named.config, **self.config}
+        return subject(named.name, config, is_partial=named.is_partial, source=named.source)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether its model and GPU are known, and the memory that its KV cache gets."""
+        try:
+            return self.cache is not None
+        except InputError:
+            return False
 
     @cached_property
     def budget(self) -> Budget:

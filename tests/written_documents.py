@@ -554,7 +554,7 @@ variable: os.environ["A"] = "1" : "1" = 1
 variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
 variable: os.putenv("D", str(4)) : str(4) = 4
-- python serve python
+- python serve python elided
 whole: "vllm", "serve", "org/q"]⏎cmd += ["--seed", "10"]⏎if x:⏎    cmd.extend(["--enforce-eager"])⏎cmd.append("-O2"
 prefix: "vllm" = vllm | "serve" = serve
 words: "org/q" = org/q | "--seed" = --seed | "10" = 10 | "-O2" = -O2
@@ -962,7 +962,7 @@ whole: E(model=M, **K)
 keyword: model=M : M
 keyword: "seed": 5 : 5
 keyword: "x": y : y variable y
-- python api_server python
+- python api_server python elided
 whole: "python", "-m", "vllm.entrypoints.openai.api_server", "--model", M
 prefix: "python" = python | "-m" = -m | "vllm.entrypoints.openai.api_server" = vllm.entrypoints.openai.api_server
 words: "--model" = --model | M = org/m
@@ -975,6 +975,7 @@ within: python "vllm serve org/n"
 -
 setting: assignment A=1
 setting: python B="2"
+troubles: option.added-unread rest
 """,
     ),
     "table and prose": (

@@ -59,6 +59,7 @@ def test_the_shipped_files_are_good() -> None:
         ("RTX3090@node1,H800@node2", [("RTX3090", "node1"), ("H800", "node2")]),
         ("2xL4@a, T4 @ b", [("L4", "a"), ("L4", "a"), ("T4", "b")]),
         ("h-100 nvl", [("H100-NVL", None)]),
+        ("MI300X-OAM", [("MI300X", None)]),
         ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
         ("H100x8", [("H100-80GB", None)] * 8),
         ("RTX 4090 x 2", [("RTX4090", None)] * 2),
@@ -84,12 +85,14 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
     ("spec", "said"),
     [
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
+        ("gfx942", "ambiguous GPU name; use MI300A, MI300X or MI325X"),
+        ("8xgfx950", "ambiguous GPU name; use MI350X or MI355X"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
         ("8xGaudi3", "Gaudi3: Intel Gaudi is not planned"),
         ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),
         ("Ascend 910B", "Ascend 910B: Huawei Ascend is not planned"),
-        ("cpu-24GB", "cpu-24GB: a CPU is not planned"),
-        ("cpu-24GB", "use `vllm-runbooks lint --gpus cpu-24GB` for a launch on it"),
+        ("cpu", "cpu: name the memory of a NUMA node, as in cpu-64GB"),
+        ("cpu-64", "cpu-64: use cpu, or cpu-64GB for a host with 64 GB of memory"),
         ("RTX5060Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("2xGeForce RTX 5060 Ti", "ambiguous GPU name; use RTX5060Ti-8GB or RTX5060Ti-16GB"),
         ("RTX 6000", "ambiguous GPU name; use RTX 6000 Ada or RTX 6000 Turing"),
@@ -720,6 +723,18 @@ def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expecte
     """Names differ between families; a value of another type counts as missing."""
     found = specs.model_from_config(config)
     assert {field: getattr(found, field) for field in expected} == expected
+
+
+def test_scaled_rotary_embeddings_give_the_context_of_the_model(shelf: Specs) -> None:
+    """For YaRN, vLLM multiplies the original context by the factor: the product is the published context."""
+    scaled = 0
+    for file in shelf.files:
+        text = file.config.get("text_config", file.config)
+        rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
+        if "yarn" in (rope.get("rope_type"), rope.get("type")) and "original_max_position_embeddings" in rope:
+            scaled += 1
+            assert shelf.models[file.id].max_positions == text["max_position_embeddings"], file.id
+    assert scaled > 20
 
 
 def test_facts_missing_in_a_partial_source_are_unknown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ def answer(tmp_path: Path, error: str, arguments: dict[str, Any], *, frames: str
         (KV_DTYPE, {"rejects_kv_cache_dtype": "FLASH_ATTN"}),
         (SPARSE, {"gpu_backends": "FLASHMLA_SPARSE", "gpu_kinds": "Hopper and Blackwell DC devices"}),
         ("{A_B: [compute capability not supported], C_D: []}.", {"gpu_backends": "A_B"}),
+        (
+            "{A_B: [A_B requires FlashInfer's sparse MLA decode API], C_D: [MLA not supported]}.",
+            {"flashinfer_backends": "A_B"},
+        ),
+        ("{A_B: [block_size not supported], C_D: [", {"rejects_block_size": "A_B"}),
         ("{}.", {}),
         ("none listed", {}),
     ],
@@ -55,6 +61,43 @@ def test_a_rejected_cache_type_of_the_target_is_changed(tmp_path: Path) -> None:
 
     assert given.remedies[0].edits == (Edit("set", "kv_cache_dtype", "auto"),)
     assert "for FLASH_ATTN" in given.remedies[0].title
+
+
+SELECTED = (
+    "ValueError: No valid attention backend found for cuda with AttentionSelectorConfig(head_size=256, "
+    "dtype=torch.bfloat16, kv_cache_dtype={kv}, block_size={block}, use_mla=False, has_sink=False, use_sparse=False, "
+    "use_mm_prefix=False, use_per_head_quant_scales=False, attn_type=AttentionType.DECODER, has_sliding_window=False, "
+    "use_non_causal=False, use_batch_invariant=False, use_kv_connector=False, use_adaptive_verification=False, "
+    "use_pcp=False, use_dcp=False, use_rswa=False). Reasons: {{FLASH_ATTN: [{option} not supported], "
+    "TRITON_ATTN: [{option} not supported], FLEX_ATTENTION: [{option} not supported]}}."
+)
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments", "first"),
+    [
+        ("block_size", {}, Edit("remove", "block_size")),
+        ("block_size", {"block_size": 106}, Edit("remove", "block_size")),
+        ("kv_cache_dtype", {}, Edit("remove", "kv_cache_dtype")),
+        ("kv_cache_dtype", {"kv_cache_dtype": "nvfp4"}, Edit("set", "kv_cache_dtype", "auto")),
+        ("kv_cache_dtype", {"block_size": 16}, Edit("set", "kv_cache_dtype", "bfloat16")),
+    ],
+)
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_the_option_that_rules_all_backends_out_is_changed(
+    tmp_path: Path, option: str, arguments: dict[str, Any], first: Edit, *, is_wrapped: bool
+) -> None:
+    """However long the message, wrapped or not; a checkpoint's own cache dtype is overridden by name."""
+    error = SELECTED.format(kv="nvfp4", block=106, option=option)
+    if is_wrapped:
+        error = "\n".join(textwrap.wrap(error, 160, break_long_words=False))
+    log = tmp_path / "start.log"
+    head = f"INFO 11-20 09:14:02 [utils.py:278] non-default args: {arguments}\n" if arguments else ""
+    log.write_text(f"{head}Traceback (most recent call last):\n{TARGET}{error}\n", encoding="utf-8")
+
+    remedies = diagnosing.diagnose(sources.load_files([str(log)])).remedies
+
+    assert remedies[0].edits == (first,)
 
 
 def test_a_draft_that_no_backend_serves_is_left_out_first(tmp_path: Path) -> None:

@@ -592,6 +592,16 @@ allowed-local-media-path: /
 """
 
 
+def test_a_value_out_of_range_in_a_configuration_file_is_one_issue(tmp_path: Path) -> None:
+    """It is about the option, at the line of the file, and not about the file's name."""
+    (tmp_path / "serve.yaml").write_text("max-num-seqs: 0\n")
+    found = checking.lint_text(f"{SERVE} --config serve.yaml\n", name="run.sh", vllm="0.19.0", folder=tmp_path)
+
+    assert [issue.message.partition(" must")[0] for issue in found.issues if issue.severity.value == "error"] == [
+        "serve.yaml, line 1: --max-num-seqs"
+    ]
+
+
 def test_options_in_a_configuration_file_are_checked(tmp_path: Path) -> None:
     """At the file name, with their line; the command line takes precedence."""
     (tmp_path / "serve.yaml").write_text(CONFIG)

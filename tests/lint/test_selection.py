@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,39 @@ def test_a_diff_hides_secrets_and_is_empty_without_fixes(capsys: pytest.CaptureF
     assert "b.sh" not in out
     assert cli.run(["lint", "--diff", "--format", "json", str(tmp_path / "a.sh")]) == 2
     assert "--diff prints" in capsys.readouterr().err
+
+
+def _applies(folder: Path, diff: str) -> bool:
+    command = ["git", "apply", "-p0", "--check", "-"]
+    return subprocess.run(command, cwd=folder, input=diff, text=True, capture_output=True, check=False).returncode == 0
+
+
+SERVE = "vllm serve m \\\n  --max-num-sqs 8 \\\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_exact"),
+    [
+        (f"export HF_TOKEN=hf_{'a1B2' * 8}\n\n{SERVE}  --host ::1", True),
+        (f"export HF_TOKEN=hf_{'a1B2' * 8}\n\n{SERVE}  --host ::1\n", True),
+        (f"{SERVE}  --api-key sesame-open-22\n", False),
+        (FAULTY.replace("\n", " --api-key sesame-open-22\n"), False),
+    ],
+)
+def test_a_diff_can_be_applied_or_is_said_not_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_exact: bool
+) -> None:
+    """git applies a diff that has no redacted line; one that must show such a line is followed by a note."""
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    Path("run.sh").write_text(text)
+    assert cli.run(["lint", "--diff", "--vllm", "0.19.0", "run.sh"]) == 1
+
+    out, err = capsys.readouterr()
+
+    assert ("[secret-" in out) is not is_exact
+    assert _applies(tmp_path, out) is is_exact
+    assert ("cannot be applied" in err) is not is_exact
 
 
 def test_remaining_issues_follow_the_profile(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

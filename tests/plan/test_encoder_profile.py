@@ -53,6 +53,14 @@ LLAMA4_VISION: dict[str, Any] = {
 PIXTRAL: dict[str, Any] = {
     "model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096, "image_size": 1540, "patch_size": 14,
 }  # fmt: skip
+CLIP: dict[str, Any] = {
+    "model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16,
+    "num_hidden_layers": 24, "image_size": 336, "patch_size": 14,
+}  # fmt: skip
+MOONVIT1: dict[str, Any] = {
+    "model_type": "moonvit", "hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16,
+    "patch_size": 14,
+}  # fmt: skip
 MOONVIT: dict[str, Any] = {"vt_hidden_size": 1152, "vt_intermediate_size": 4304, "patch_size": 14}
 SIGLIP2: dict[str, Any] = {"hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16, "num_patches": 256}
 MINIMAX: dict[str, Any] = {
@@ -77,7 +85,13 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "gemma-3-27b": ("gemma3", 5376, SIGLIP),
     "gemma-4-26b": ("gemma4", 2816, GEMMA4_VISION),
     "llama-4-scout": ("llama4", 5120, LLAMA4_VISION),
-    "llava": ("llava", 4096, SIGLIP),
+    "mllama": ("mllama", 4096, SIGLIP),
+    "llava-1.5": ("llava", 4096, CLIP),
+    "llava-siglip": ("llava", 4096, CLIP | {"model_type": "siglip_vision_model"}),
+    "pixtral-12b": ("llava", 5120, PIXTRAL | {"image_size": 1024, "patch_size": 16}),
+    "kimi-vl": ("kimi_vl", 2048, MOONVIT1),
+    "qwen2.5-omni": ("qwen2_5_omni", 3584, QWEN2_5_VISION),
+    "qwen3-omni": ("qwen3_omni_moe", 2048, QWEN3_VISION | {"out_hidden_size": 2048}),
     "gemma-4-12b": ("gemma4_unified", 3840, {"mm_embed_dim": 3840, "patch_size": 16, "pooling_kernel_size": 3}),
     "step-3.7": ("step3p7", 4096, {"width": 1536, "image_size": 728, "patch_size": 14}),
     "ministral-3": ("mistral3", 5120, PIXTRAL),
@@ -287,6 +301,12 @@ internvl3.5-8b video        37632 37632 164000
 minimax-m3     image        576   576   2304
 minimax-m3     video        40704 40704 162816
 kimi-k3        image        16817 16817 67268
+llava-1.5      image        576   576   577
+llava-siglip   image        575   575   576
+pixtral-12b    image        4096  4096  4096
+kimi-vl        image        1089  1089  4356
+qwen2.5-omni   image        16384 16384 65536
+qwen3-omni     image        12544 12544 50176
 """
 """Model, modality, tokens of an item, encoder budget without the batch, and its patches.
 
@@ -297,7 +317,9 @@ pixels, `get_num_image_tokens` of transformers_utils/processors/step3_vl.py for 
 and of models/internvl.py 12 tiles and the whole image of 1025 patches and 256 tokens, as many as fit into the context
 for a video. An image leaves the budget 147 of 160 frames. `get_image_size_with_most_features` and
 `get_num_frames_with_most_features` of models/minimax_m3/common/mm_preprocess.py: 672 x 672 pixels, and 106 frames of
-896 x 672; `get_max_image_size` of models/kimi_k3/common/mm_preprocess.py.
+896 x 672; `get_max_image_size` of models/kimi_k3/common/mm_preprocess.py. `get_max_image_tokens` of models/llava.py
+with the default strategy, which leaves out the first token; `get_num_image_tokens` of models/kimi_vl.py for 1024 x 1024
+pixels; `get_image_size_with_most_features` of models/qwen2_vl.py for 12,845,056 pixels.
 """
 
 
@@ -313,7 +335,7 @@ def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
     assert (found.modality, found.tokens, found.budget, found.patches) == (
         modality, int(tokens), int(budget), int(patches),
     )  # fmt: skip
-    none = dict.fromkeys(("image", "video", "vision_chunk"), 0)
+    none = dict.fromkeys(("audio", "image", "video", "vision_chunk"), 0)
     text_only = profile(shape(told), start("0.33.0", 40_960, 256, items=none), config=told)
     assert text_only == Unprofiled("all modalities are limited to 0 items", is_known=True)
 
@@ -407,6 +429,68 @@ def test_the_tensors_of_a_layer_sum_to_its_peak(row: str) -> None:
     assert found.peak.expected / (found.items * found.patches * 2) == pytest.approx(int(values), rel=1e-4)
 
 
+TRACED = """
+llava-1.5    True  12288
+llava-1.5    False 16384
+llava-siglip True  12288
+kimi-vl      True  18576
+"""
+"""Model, whether activations are fused, values for each patch at the peak, without pixels and tables.
+
+Traced in vLLM 0.32.0's classes with the tensors of a layer's operations; QuickGELU's own kernel has no sigmoid.
+"""
+
+
+@in_one_test("row", TRACED.strip().splitlines())
+def test_the_tensors_of_a_tower_sum_to_its_traced_peak(row: str) -> None:
+    """Expected peaks equal those of the release's classes."""
+    name, fused, values = row.split()
+    found = profiled(name, start("0.32.0", 32768, 4096, is_eager=fused == "True"))
+    peak = found.items * found.patches * 2 * int(values)
+    assert max(step.live for step in found.steps) == found.inputs + peak
+
+
+def test_kimi_vl_keeps_a_table_of_rotations() -> None:
+    """Its tower computes 512 x 512 places for half a head of 72 values, eight bytes each, once."""
+    found = profiled("kimi-vl", start("0.32.0", 32768, 4096))
+    pixels = found.items * found.patches * 3 * 14**2
+    assert found.inputs == pixels * 2 + 512 * 512 * 36 * 8
+
+
+def test_kimi_vl_reads_its_limit_from_its_processor() -> None:
+    """16,384 patches leave the dummy image whole: 37 x 37 tokens after padding."""
+    told = config("kimi-vl") | {"preprocessor_config": {"in_token_limit": 16_384}}
+    found = profile(shape(told), start("0.33.0", 8192, 8192), config=told)
+    assert isinstance(found, EncoderProfile)
+    assert found.tokens == 37 * 37
+    small = start("0.33.0", 8192, 8192, item_sizes={"image": {"width": 280, "height": 560}})
+    assert profiled("kimi-vl", small).tokens == 10 * 20
+
+
+def test_the_audio_of_an_omni_model_alone_is_unknown() -> None:
+    """Its tower's run was not read; next to images it is never the largest item."""
+    only = start("0.33.0", 8192, 8192, items={"image": 0, "video": 0})
+    assert unprofiled("qwen3-omni", only).reason == "how the tower for audio works"
+    none = adjusted(only, items={"image": 0, "video": 0, "audio": 0})
+    assert unprofiled("qwen3-omni", none).is_known is True
+
+
+def test_classes_without_data_parallel_towers_split_them() -> None:
+    """`--mm-encoder-tp-mode data` changes nothing for them."""
+    split = start("0.33.0", 8192, 8192, tensor=2)
+    for name in ("llava-1.5", "pixtral-12b", "qwen2.5-omni", "qwen3-omni"):
+        assert profiled(name, adjusted(split, ranks=Ranks(tensor=2, encoder_data=True))) == profiled(name, split)
+
+
+@pytest.mark.parametrize(("strategy", "tokens"), [("default", 576), ("full", 577), ("class", 1)])
+def test_llava_takes_the_tokens_of_its_strategy(strategy: str, tokens: int) -> None:
+    """`vision_feature_select_strategy` decides whether the token of the class counts."""
+    told = config("llava-1.5") | {"vision_feature_select_strategy": strategy}
+    found = profile(shape(told), start("0.33.0", 8192, 8192), config=told)
+    assert isinstance(found, EncoderProfile)
+    assert found.tokens == tokens
+
+
 def test_gpus_that_share_a_layer_need_less_than_a_whole_tower() -> None:
     """With `--mm-encoder-tp-mode data` one GPU runs an item and gathers every GPU's output."""
     split = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4))
@@ -451,7 +535,7 @@ def test_the_newer_runner_frees_its_inputs() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        ("llava", {}, "llava"),
+        ("mllama", {}, "mllama"),
         ("gemma-3-27b", {"image_size": None}, "vision_config.image_size"),
         ("qwen3-vl-8b", {"hidden_size": None}, "vision_config.hidden_size"),
     ],
@@ -525,30 +609,44 @@ LAYERS: dict[tuple[str, str], str] = {
     ("minimax-m3", "0.33.0"): "qkv 3P 2D, apart 2P 2D+3P, out P 2D+5P, net w 3D, act w 2D+w, "
     "first M 1D, act M 1D+1M, second 2M 1D+1M",
     ("kimi-k3", "0.33.0"): "qkv 3K 2D, out K 2D+3K, net w 2D, net w 2D+w",
+    ("llava-1.5", "0.33.0"): "qkv 3P 3D, out P 3D+3P, net w 4D, act w 4D+w, first H 1D, act H 1D+1H, second 2H 1D+1H",
+    ("llava-1.5", "0.33.0 compiled"): "qkv 3P 3D, out P 3D+3P, net w 4D, sigmoid w 4D+w, act w 4D+2w, "
+    "first H 1D, act H 1D+1H, second 2H 1D+1H",
+    ("llava-siglip", "0.33.0 compiled"): "qkv 3P 3D, out P 3D+3P, net w 4D, act w 4D+w, "
+    "first H 1D, act H 1D+1H, second 2H 1D+1H",
+    ("pixtral-12b", "0.33.0"): "qkv 3P 2D, turned 2P 2D+3P, both 2w 4D, act w 4D+2w, down D 4D+3w, "
+    "first H 1D, act H 1D+1H, second 2H 1D+1H",
+    ("qwen2.5-omni", "0.33.0"): "qkv 3P 2D, both 2P 2D+3P, turned 2P 2D+5P, out P 2D+7P, proj D 2D+8P, "
+    "both 2w 2D, act w 2D+2w, down D 2D+3w",
+    ("qwen3-omni", "0.33.0"): "qkv 3P 6D, both 2P 6D+3P, turned 2P 6D+5P, out P 6D+7P, proj D 6D+8P, "
+    "net w 7D, net w 7D+w",
 }
 """Tensors allocated by a tower's layer and then alive: values per patch on one of two GPUs.
 
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
-T the output of three taps: four patches a token, M half the text's, K half of Kimi K3's queries.
+T the output of three taps: four patches a token, M half the text's, K half of Kimi K3's queries, H half of LLaVA's
+text.
 From the layers' `forward` in models/qwen2_vl.py,
 qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
-pixtral.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py of the releases, gemma 4's of
-transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm of PyTorch's own keeps
-its input alive: two more of D.
+pixtral.py, clip.py, llava.py, qwen3_omni_moe_thinker.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py
+of the releases, gemma 4's of transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A
+norm of PyTorch's own keeps its input alive: two more of D.
 """
 WIDTHS = {
     "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),
     "glm-4.1v-9b": (1536, 4096), "gemma-3-27b": (1152, 4304), "llama-4-scout": (1408, 5632),
     "gemma-4-26b": (1152, 4304), "ministral-3": (1024, 4096), "kimi-k2.5": (1152, 4304), "lfm2.5-vl": (1152, 4304),
     "step-3.7": (1536, 8960),
-    "internvl3.5-8b": (1024, 4096), "minimax-m3": (1280, 5120), "kimi-k3": (1024, 4096),
+    "internvl3.5-8b": (1024, 4096), "minimax-m3": (1280, 5120), "kimi-k3": (1024, 4096), "llava-1.5": (1024, 4096),
+    "llava-siglip": (1024, 4096), "pixtral-12b": (1024, 4096), "qwen2.5-omni": (1280, 3420), "qwen3-omni": (1152, 4304),
 }  # fmt: skip
 
 
 def values(formula: str, name: str) -> int:
     """A sum of products such as 2D+3w."""
     wide, network = WIDTHS[name]
-    sizes = {"D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4, "M": 3072, "K": 768}
+    sizes = {"D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4, "M": 3072, "K": 768,
+             "H": MODELS[name][1] // 2}  # fmt: skip
     return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
 
 

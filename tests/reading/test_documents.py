@@ -1829,6 +1829,14 @@ def test_a_web_page_is_read_as_displayed() -> None:
         ("self.cmd += ['--a']", "m"),
         ("cmd += '--a'", "m"),
         ("cmd += ['--a'] if x else []", "m"),
+        ("cmd = cmd + ['--a'] + ['--b']\ncmd = [*cmd, '--c']", "m --a --b --c"),
+        ("more = ['--a']\ncmd.extend(more)\ncmd += [*more, '--b']", "m --a --a --b"),
+        ("more = ['--a']\nif x:\n    more += ['--b']\ncmd += more", "m"),
+        ("for one in ('--a', '--b'):\n    cmd.append(one)", "m --a --b"),
+        ("for k, v in {'a': 1, 'b': 'c'}.items():\n    cmd += [f'--{k}', str(v)]", "m --a 1 --b c"),
+        ("for one in ('--a', '--b'):\n    if one in x:\n        cmd.append(one)\ncmd += ['--c']", "m --c"),
+        ("for one in more:\n    cmd.append(one)", "m"),
+        ("for one, two in ('--a', '--b'):\n    cmd.append(one)", "m"),
     ],
 )
 @pytest.mark.parametrize("around", ["{}", "def f(self):\n{}", "try:\n    pass\nexcept OSError:\n{}"])
@@ -1838,6 +1846,29 @@ def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words:
     (found,) = documents.read(around.format(text if around == "{}" else indent(text, "    ")), "a.py").starts
 
     assert seen(found)[2] == words
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "unread"),
+    [
+        ("self.cmd = ['vllm', 'serve', 'm']\nself.cmd += ['--a']", "m --a", None),
+        ("cmd: list[str] = ['vllm', 'serve', 'm']\ncmd += ['--a']", "m --a", None),
+        ("a = ['--a']\nrun(['vllm', 'serve', 'm', *a])", "m --a", None),
+        ("a = ['--a']\nrun(['vllm', 'serve'] + ['m'] + a)", "m --a", None),
+        ("run(['vllm', 'serve', 'm', *rest])", "m", "rest"),
+        ("run(['vllm', 'serve', 'm'] + more(x))", "m", "more(x)"),
+        ("cmd = ['vllm', 'serve', 'm']\nfor x in y:\n    cmd += x", "m", "x"),
+        ("cmd = ['vllm', 'serve', 'm']\nif x:\n    cmd.append('--a')", "m", None),
+        ("cmd = ['vllm', 'serve', 'm']\nfor k in x:\n    cmd += [f'--{k}', x[k]]", "m", "f'--{k}'"),
+    ],
+)
+def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unread: str | None) -> None:
+    """Known lists, sums and attributes are followed; the first unknown addition to a command is reported."""
+    page = documents.read(code, "a.py")
+
+    assert [seen(one)[2] for one in page.starts] == [words]
+    assert [code[one.start : one.end] for one in page.troubles] == ([unread] if unread else [])
+    assert page.starts[0].is_elided is (unread is not None or "if x" in code)
 
 
 @pytest.mark.parametrize(

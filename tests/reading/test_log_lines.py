@@ -123,6 +123,12 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
         ("2026-11-20T08:12:52.123456789Z (APIServer pid=1) said", Process("APIServer", 1), None, None, None),
         ("[pod/vllm-0/server] INFO:     said", NOBODY, "INFO", None, None),
         ("Nov 20 08:12:52 gpu01 vllm[4242]: (APIServer pid=1) said", Process("APIServer", 1), None, None, None),
+        ("(EngineCore pid=…) ERROR ... [core.py:1140] said", Process("EngineCore"), "ERROR", None, None),
+        ("(Worker_TP0 pid=<pid>) ERROR 11-20 [core.py] said", Process("Worker_TP0"), "ERROR", None, None),
+        ("(APIServer) INFO xx-xx xx:xx:xx [...] said", Process("APIServer"), "INFO", None, None),
+        ("ERROR … said", NOBODY, "ERROR", None, None),
+        ("ERROR 02-23 21:55:00 said", NOBODY, "ERROR", "02-23 21:55:00", None),
+        ("02-23 21:55:00 [core.py:1140] said", NOBODY, None, None, "core.py:1140"),
         ("    (APIServer pid=1) INFO:     said", Process("APIServer", 1), "INFO", None, None),
         (
             (
@@ -151,6 +157,7 @@ def test_prefixes(text: str, process: Process, level: str | None, time: str | No
     [
         "said INFO", "INFORMATION said", "model | size", "Loading: 33% | 1/3", "12:30 said", "[1/2] said",
         "(pid) said", "99: said",
+        "(Workers are lost) said", "ERROR said", "INFO of [a] said", "[a.py] said", "ERROR.. said",
         "2025-10-20 said", "ERRORS 02-23 21:55:00 a", "Warning: said", "| GPU  Name | Memory |",
     ],
 )  # fmt: skip
@@ -666,6 +673,35 @@ def test_prefixes_of_log_carriers_are_removed(carrier: str) -> None:
 
         assert (line.text, line.number, line.column()) == ("one", 1, len(carrier) + len(said) - 2)
         assert (line.level, line.process.pid) == (("INFO", None) if said[0] == "I" else (None, 5))
+
+
+@in_one_test(
+    "prefix",
+    [
+        "vllm-7c9f-x2x4z vllm ", "[vllm-server] ", "stderr: ", "0|vllm  | ", "[2026-11-20 09:14:0{n}] ", "[0{n}:14] ",
+        "2026-11-20T09:14:0{n}.12Z\t", "2026-11-20 09:14:0{n},123 DEBG 'vllm' stderr output: ", "server.log:{n}:",
+        "Nov 20 09:14:0{n} gpu01 vllm: ", "E 2026-11-20T09:14:02.12Z ",
+    ],
+)  # fmt: skip
+def test_the_prefix_of_any_collector_is_removed(prefix: str) -> None:
+    """Whatever stands before nearly every line of a log is not part of its messages."""
+    rows = [
+        f"{HEADER}one",
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in f',
+        "    f()",
+        "(Worker pid=5) x",
+    ]
+    found = lines("\n".join(prefix.format(n=n) + row for n, row in enumerate(rows)))
+
+    assert [line.text for line in found] == ["one", *rows[1:4], "x"]
+
+
+def test_words_before_a_few_headers_are_no_prefix() -> None:
+    """A prefix is before nearly every line."""
+    text = f"see {HEADER}one\nsee {HEADER}two\nthree\nfour"
+
+    assert [line.text for line in lines(text)] == ["see", "one", "see", "two", "three", "four"]
 
 
 @pytest.mark.parametrize("carrier", ["7: ", "12345:  ", "vllm-1  | 7: "])

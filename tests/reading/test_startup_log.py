@@ -1875,6 +1875,9 @@ HEAD = "RuntimeError: head"
         ([HEAD, "a", "  b:", "c"], "head"), ([f"{HEAD}:", "", "a"], "head:"), ([HEAD, "", "  a"], "head"),
         ([f"{HEAD}:", "For further information visit http://h", "a"], "head: a"),
         ([f"{HEAD}:", "  For further information visit http://h", "  a"], "head: a"),
+        # The rest of a sentence that a paste wrapped, and no line after its end.
+        ([f"{HEAD} found with", "b.", "c"], "head found with b."), ([f"{HEAD} (b", "c)", "d"], "head (b c)"),
+        ([f"{HEAD}.", "Reasons: {b: [c,", "d]}", "e"], "head. Reasons: {b: [c, d]}"),
         # An exception that the message names, and nothing after it.
         ([f"{HEAD} raised:", "KeyError: a", "  b"], "head raised: KeyError: a"), ([f"{HEAD}:", "KeyError: a"], "head:"),
         ([f"{HEAD}:", *(f"a{n}" for n in range(9))], "head: a0 a1 a2 a3 a4 a5 a6 a7"),

@@ -284,7 +284,7 @@ def test_the_core_alone_answers_as_the_commands_do(library: Path, tmp_path: Path
     assert shown[0].startswith('<div lang="zh-Hans">')
     assert told["zh-script"]["sections"][0][1].startswith('<div lang="zh-Hans">')
     cards = {name: re.sub("<[^>]*>", " ", each["sections"][0][1]) for name, each in told.items()}
-    for words in ("失败", "多模态编码器显存不足", "修复", "--limit-mm-per-prompt", "✓ 通过", "完整命令"):
+    for words in ("失败", "多模态编码器显存不足", "解决办法", "--limit-mm-per-prompt", "✓ 通过", "完整命令"):
         assert words in cards["zh-autoglm-3090-video-oom"]
     for words in ("2 个 ERROR", "照此启动会失败", "已被移除", "因此", "第 1:14 行"):
         assert words in cards["zh-script"]

@@ -32,7 +32,10 @@ _COUNT_LAST = re.compile(
 )
 _MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,3})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
 _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
+_CPU = re.compile(r"cpu(?:[\s:_-]*(?P<gib>[1-9]\d{0,5})\s?g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
+_LIKE_CPU = re.compile(r"cpu[\s:_@-]*(?:\d|node|\Z)[^./]*\Z", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
+_TARGET = re.compile(r"gfx(?P<major>\d{1,2})(?P<minor>\d)[0-9a-f]", re.ASCII)
 _APART = re.compile(r"[\s_-]+")
 _WORDS_APART = re.compile(r"(?:[\s-]|(?<![0-9])_|_(?![0-9]))+")
 """Between words; an underscore between digits is a decimal point."""
@@ -95,7 +98,7 @@ class Gpu(Authored):
     aliases: tuple[str, ...] = ()
     """Other names, the driver's among them."""
     vendor: str = "nvidia"
-    """"nvidia" or "amd"."""
+    """"nvidia" or "amd"; "cpu" for a NUMA node of a host without GPUs, which no file lists."""
     form_of: str | None = None
     """Name of a GPU that differs only in board or socket: printed memory lines count for both."""
     reported: tuple[Reported, ...] = ()
@@ -523,6 +526,35 @@ def _listed(names: Iterable[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+"""Variable with the GiB of KV cache that each rank on a CPU reserves."""
+
+
+def cpu_size(text: str) -> int | None:
+    """Memory in GiB of `cpu-64GB`, 0 of `cpu` without a size; None for other names.
+
+    Raises:
+        InputError: the name begins as that of a CPU and continues otherwise.
+    """
+    found = _CPU.fullmatch(text.strip())
+    if found is None and _LIKE_CPU.match(text.strip()):
+        raise InputError(f"{text.strip()[:80]}: use cpu, or cpu-64GB for a host with 64 GB of memory")
+    return None if found is None else int(found["gib"] or 0)
+
+
+_LEAST_OF_HOST, _OF_HOST = 0.95, 0.98
+"""Smallest and usual share of the installed memory that Linux reports as MemTotal, the kernel's own left out: 23.5 of
+24 GiB, 62.5 of 64 GiB."""
+
+
+def _numa_node(text: str, size: int) -> Gpu:
+    """The memory that a vLLM worker on a CPU counts on: that of its NUMA node."""
+    if not size:
+        raise InputError(f"{text}: name the memory of a NUMA node, as in cpu-64GB, or 2xcpu-64GB for two nodes")
+    total = Total(size * _LEAST_OF_HOST, size * _OF_HOST, float(size), "the host's memory without the kernel's part")
+    return Gpu(f"CPU-{size}GB", float(size), (), vendor="cpu", total=total)
+
+
 ALL_GPUS = "`vllm-runbooks catalog list --gpus` lists all names"
 """End of the message about an unknown GPU."""
 
@@ -559,6 +591,12 @@ class Specs:
         by_name = {gpu.name: gpu for gpu in self.table.gpus}
         return [by_name[name] for name in _continuing(key, by_name)]
 
+    def _of_target(self, key: str) -> list[Gpu]:
+        """AMD GPUs of a compiler target: gfx942 is what PyTorch reports as 9.4."""
+        target = _TARGET.fullmatch(key)
+        version = f"{target['major']}.{target['minor']}" if target else ""
+        return [gpu for gpu in self.table.gpus if gpu.vendor == "amd" and gpu.capability == version]
+
     def known(self, name: str) -> Gpu | None:
         """The GPU of that name; None if none or several have it."""
         if name not in self._known:
@@ -573,10 +611,12 @@ class Specs:
         text = name.strip()
         if len(text) > _MAX_NAME:
             raise InputError(f"{text[:_MAX_NAME]}: not a GPU name: more than {_MAX_NAME} characters")
+        if (size := cpu_size(text)) is not None:
+            return _numa_node(text, size)
         key = name_key(text)
         if exact := self._exact.get(key):
             return exact
-        fitting = self._beginning(key)
+        fitting = self._beginning(key) or self._of_target(key)
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -586,8 +626,7 @@ class Specs:
                 return self._of_size(text, apart["name"], family, int(apart["gib"]))
         for kind, beginnings in self.table.not_planned.items():
             if key.startswith(beginnings):
-                lint = f"; use `vllm-runbooks lint --gpus {text}` for a launch on it" if "cpu" in beginnings else ""
-                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently{lint}")
+                raise InputError(f"{text}: {kind} is not planned: its vLLM backend manages memory differently")
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         near_names = f" did you mean {_listed(names)}?" if names else ""
@@ -637,7 +676,8 @@ class Specs:
         return tuple(cards)
 
     def _named(self, name: str, node: str | None) -> tuple[HostGpu, ...]:
-        counted = _COUNT_FIRST.fullmatch(name) or _COUNT_LAST.fullmatch(name)
+        is_target = _TARGET.fullmatch(name.casefold())  # its x and digits are no count
+        counted = None if is_target else _COUNT_FIRST.fullmatch(name) or _COUNT_LAST.fullmatch(name)
         count = int(counted["count"]) if counted else 1
         if not 0 < count <= MAX_GPUS:
             raise InputError(f"{name}: use 1 to {MAX_GPUS} GPUs")

@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "lora_models": "vllm_runbooks.plan.adapters:LoraModel",
     "mixer_tensors": "vllm_runbooks.plan.tensors:MixerTensors",
     "mtp_models": "vllm_runbooks.catalog.release_rules:SinceRelease",
+    "name_words": "vllm_runbooks.plan.quantized_names:NameWords",
     "nginx": "vllm_runbooks.plan.proxy:NginxText",
     "non_torch_memory": "vllm_runbooks.plan.costs:MeasuredMemory",
     "quantized_names": "vllm_runbooks.plan.quantized_names:QuantizedName",

@@ -23,81 +23,49 @@ from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import NotStoredError
 
-_COMMANDS = {
-    "case": ("runbooks.commands.case", "case", "Add a recorded case: a log and the answer that you expect."),
-    "catalog": (
-        "authoring.commands.catalog",
-        "catalog",
-        "Check the catalog's files, add a symptom, or list symptoms.",
-    ),
-    "check": ("runbooks.commands.runbooks", "check", "Run every runbook on every recorded case and write a report."),
-    "cluster": (
-        "cluster.commands.cluster",
-        "cluster",
-        "Check the nodes of a cluster before you launch on them.",
-    ),
-    "completion": ("cli.completion", "completion", "Print shell completion for bash, zsh or fish."),
-    "convert": ("lint.commands.convert", "convert", "Convert a launch to shell, docker, compose or systemd."),
-    "diagnose": ("diagnosis.command", "diagnose", "Find the root cause in the log of a vLLM launch."),
-    "diff": ("diff.command", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
-    "edge10": (
-        "edge10.command",
-        "edge10",
-        "Check each step of a deployment to an Edge10 chip.",
-    ),
-    "history": ("history.command", "history", "List past checks, runs, launches and probes."),
-    "inventory": (
-        "host.commands.inventory",
-        "inventory",
-        "Report this host's GPUs and limits, and what they mean for vLLM.",
-    ),
-    "lab": ("jupyter.command", "lab", "Open JupyterLab on a runbook, with panels to diagnose and plan."),
-    "leftovers": (
-        "host.commands.leftovers",
-        "leftovers",
-        "List or remove what earlier vLLM launches left on this host.",
-    ),
-    "lint": ("lint.commands.lint", "lint", "Check vLLM commands against a release; fix them."),
-    "list": ("runbooks.commands.runbooks", "list_", "List the runbooks."),
-    "mcp": ("mcp.command", "mcp", "Serve these commands to an AI agent (MCP)."),
-    "migrate": ("lint.commands.lint", "migrate", "Move a script to another vLLM release."),
-    "pack": (
-        "runbooks.commands.pack",
-        "pack",
-        "Pack log, command and diagnosis to share, without secrets.",
-    ),
-    "plan": ("plan.command", "plan", "Check whether a model fits your GPUs."),
-    "probe": ("probe.command", "probe", "Check a running server: health, metrics, load."),
-    "record": (
-        "runbooks.commands.record",
-        "record",
-        "Record a command's output, or a log, as a case for `check`.",
-    ),
-    "releases": (
-        "authoring.commands.releases",
-        "releases",
-        "List the vLLM releases in the catalog, or add one.",
-    ),
-    "run": ("runbooks.commands.runbooks", "run", "Run a runbook headless."),
-    "schedule": (
-        "schedule.command",
-        "schedule",
-        "Run checks on a schedule, with alerts.",
-    ),
-    "serve": ("serve.command", "serve", "Launch a vLLM server under supervision."),
-    "show": ("runbooks.commands.runbooks", "show", "Show a runbook, or an entry of the history."),
-    "site": ("site.command", "site", "Build the documentation site."),
+_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "A failed launch": {
+        "diagnose": ("diagnosis.command", "Find the root cause in the log of a vLLM launch."),
+        "pack": ("runbooks.commands.pack", "Pack log, command and diagnosis to share, without secrets."),
+        "leftovers": ("host.commands.leftovers", "List or remove what earlier vLLM launches left on this host."),
+    },
+    "Before a launch": {
+        "lint": ("lint.commands.lint", "Check vLLM commands against a release; fix them."),
+        "migrate": ("lint.commands.lint", "Move a script to another vLLM release."),
+        "convert": ("lint.commands.convert", "Convert a launch to shell, docker, compose or systemd."),
+        "plan": ("plan.command", "Check whether a model fits your GPUs."),
+        "inventory": ("host.commands.inventory", "Report this host's GPUs and limits, and what they mean for vLLM."),
+        "cluster": ("cluster.commands.cluster", "Check the nodes of a cluster before you launch on them."),
+        "edge10": ("edge10.command", "Check each step of a deployment to an Edge10 chip."),
+    },
+    "Launch and operate": {
+        "serve": ("serve.command", "Launch a vLLM server under supervision."),
+        "probe": ("probe.command", "Check a running server: health, metrics, load."),
+    },
+    "Runbooks and checks": {
+        "list": ("runbooks.commands.runbooks", "List the runbooks."),
+        "show": ("runbooks.commands.runbooks", "Show a runbook, or an entry of the history."),
+        "run": ("runbooks.commands.runbooks", "Run a runbook headless."),
+        "check": ("runbooks.commands.runbooks", "Run every runbook on every recorded case and write a report."),
+        "schedule": ("schedule.command", "Run checks on a schedule, with alerts."),
+        "history": ("history.command", "List past checks, runs, launches and probes."),
+        "diff": ("diff.command", "Compare two runs, hosts or releases: inputs first, then results."),
+    },
+    "Cases and catalog": {
+        "record": ("runbooks.commands.record", "Record a command's output, or a log, as a case for `check`."),
+        "case": ("runbooks.commands.case", "Add a recorded case: a log and the answer that you expect."),
+        "catalog": ("authoring.commands.catalog", "Check the catalog's files, add a symptom, or list symptoms."),
+        "releases": ("authoring.commands.releases", "List the vLLM releases in the catalog, or add one."),
+    },
+    "This tool": {
+        "lab": ("jupyter.command", "Open JupyterLab on a runbook, with panels to diagnose and plan."),
+        "mcp": ("mcp.command", "Serve these commands to an AI agent (MCP)."),
+        "site": ("site.command", "Build the documentation site."),
+        "completion": ("cli.completion", "Print shell completion for bash, zsh or fish."),
+    },
 }
-"""Command: module, attribute, and the line `--help` shows without importing it."""
-_GROUPS = {
-    "A failed launch": ("diagnose", "pack", "leftovers"),
-    "Before a launch": ("lint", "migrate", "convert", "plan", "inventory", "cluster", "edge10"),
-    "Launch and operate": ("serve", "probe"),
-    "Runbooks and checks": ("list", "show", "run", "check", "schedule", "history", "diff"),
-    "Cases and catalog": ("record", "case", "catalog", "releases"),
-    "This tool": ("lab", "mcp", "site", "completion"),
-}
-"""Groups of commands in `--help`, by task."""
+"""Commands of `--help` by task: the module, and the line that is shown without importing it."""
+_COMMANDS = {name: entry for group in _GROUPS.values() for name, entry in group.items()}
 
 
 class _Commands(click.Group):
@@ -107,8 +75,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in _COMMANDS:
             return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"vllm_runbooks.{module}"), attribute)
+        module = importlib.import_module(f"vllm_runbooks.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, "list_" if cmd_name == "list" else cmd_name)
         return command
 
     def resolve_command(
@@ -128,14 +96,14 @@ class _Commands(click.Group):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [
             CompletionItem(name, help=summary)
-            for name, (_, _, summary) in sorted(_COMMANDS.items())
+            for name, (_, summary) in sorted(_COMMANDS.items())
             if name.startswith(incomplete)
         ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        for title, names in _GROUPS.items():
+        for title, group in _GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, _COMMANDS[name][2]) for name in names])
+                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
 
 
 @click.command(

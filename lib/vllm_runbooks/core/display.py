@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -103,6 +105,15 @@ def _escaped(letter: str) -> str:
 _LIVE = re.compile(r"(?P<kept>\x1b\[[0-9;:]{0,40}[mK])|(?P<up>\x1b\[A)|[^\n\r\t -~]")
 _STRAY, _LAST_CONTROL, _LAST_STRAY = "\udc80", "\udc9f", "\udcff"
 """Bytes that are not UTF-8, as `surrogateescape` decodes them; the first 32 can control a terminal."""
+
+
+def unified_diff(before: str, after: str, name: str, new_name: str = "", *, context: int = 3) -> str:
+    """The changes between two texts as git writes them, which marks a last line without its end."""
+    old, new = (
+        [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in io.StringIO(text)]
+        for text in (before, after)
+    )
+    return "".join(difflib.unified_diff(old, new, name, new_name or name, n=context))
 
 
 def live(text: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
+from vllm_runbooks.core.console import given
 
-VERSION = click.option(
-    "--toolchain", "version", metavar="V", help="Toolchain version, as in 1.1.7 (default: the newest known)."
-)
+VERSION = given.value("--toolchain version V", "Toolchain version, as in 1.1.7 (default: the newest known).")

@@ -49,11 +49,8 @@ def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> t
     raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")
 
 
-_SINCE = click.option(
-    "--since",
-    metavar="WHEN",
-    callback=_moment,
-    help="Only entries since then: an age such as 30m, 12h, 7d or 2w, or a date (UTC).",
+_SINCE = given.value(
+    "--since WHEN", "Only entries since then: an age such as 30m, 12h, 7d or 2w, or a date (UTC).", callback=_moment
 )
 
 
@@ -77,13 +74,11 @@ def history() -> None:
 
 
 @history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
-@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
-@click.option("--subject", metavar="WHAT", help="Only this subject, exactly or with *; includes the runs of checks.")
-@click.option("--job", metavar="NAME", help="Only entries of this scheduled job.")
+@given.choice("--kind", "Only this kind.", KINDS)
+@given.value("--subject WHAT", "Only this subject, exactly or with *; includes the runs of checks.")
+@given.value("--job NAME", "Only entries of this scheduled job.")
 @_SINCE
-@click.option(
-    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="At most N entries."
-)
+@given.value("--limit N", "At most N entries.", click.IntRange(1, 1_000_000), default=30)
 @given.FORMAT
 def list_(*, kind: str | None, subject: str | None, job: str | None, since: str | None, limit: int, form: str) -> None:
     """List entries, newest first; times are UTC.
@@ -113,18 +108,9 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     epilog=given.examples("history trend single-gpu-oom", "history trend Qwen/Qwen3-8B --fact kv_cache_gib")
 )
 @click.argument("subject")
-@click.option(
-    "--fact", "facts", metavar="NAME", multiple=True, help="Number to show; repeatable (default: those that changed)."
-)
+@given.value("--fact facts NAME", "Number to show; repeatable (default: those that changed).", multiple=True)
 @_SINCE
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=30,
-    show_default=True,
-    help="Show the last N entries.",
-)
+@given.value("--limit N", "Show the last N entries.", click.IntRange(1, 100_000), default=30)
 @given.FORMAT
 def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
     """Show a subject's verdicts, durations and changed numbers over time."""
@@ -179,12 +165,11 @@ def export(target: str, since: str | None) -> None:
 
 
 @history.command(epilog=given.examples("history prune --keep 90d", "history prune --keep 1000"))
-@click.option(
-    "--keep",
-    metavar="AGE|N",
+@given.value(
+    "--keep AGE|N",
+    "Keep entries younger than this, such as 90d, or the newest N; a check counts as one.",
     callback=_kept,
     required=True,
-    help="Keep entries younger than this, such as 90d, or the newest N; a check counts as one.",
 )
 def prune(keep: tuple[float | None, int | None]) -> None:
     """Remove old entries.

@@ -23,7 +23,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from vllm_runbooks.core import moments, user_folders
 from vllm_runbooks.core.display import visible
@@ -129,6 +129,18 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
 _ENDED_FIRST = "its process ended first"
 
 
+class EntryOptions(TypedDict, total=False):
+    """Optional parts of a stored entry."""
+
+    part_of: str | None
+    """Id of the whole, whose environment a part has."""
+    job: str | None
+    """Name of the schedule; by default that of the variable `JOB`."""
+    environment: Mapping[str, Any] | None
+    """By default that of this process."""
+    vllm: str | None
+
+
 class History:
     """Finished and running actions."""
 
@@ -146,33 +158,11 @@ class History:
         if self._database is not None:
             self._database.close()
 
-    def begin(
-        self,
-        kind: str,
-        subject: str,
-        *,
-        inputs: Mapping[str, Any],
-        part_of: str | None = None,
-        job: str | None = None,
-        environment: Mapping[str, Any] | None = None,
-        vllm: str | None = None,
-    ) -> str:
-        """Store the beginning of an action, and return its id.
-
-        A part has the environment of its whole.
-        """
+    def begin(self, kind: str, subject: str, *, inputs: Mapping[str, Any], **more: Unpack[EntryOptions]) -> str:
+        """Store the beginning of an action, and return its id."""
         if self._database is None:
             return _new_id()
-        row = self._row(
-            kind,
-            subject,
-            inputs=inputs,
-            part_of=part_of,
-            job=job,
-            environment=environment,
-            vllm=vllm,
-            began=moments.now(),
-        )
+        row = self._row(kind, subject, inputs, moments.now(), **more)
         self._write(lambda connection: self._put(connection, row))
         self._begun[row["id"]] = row
         return str(row["id"])
@@ -195,7 +185,9 @@ class History:
         """
         if self._database is None:
             return
-        values = _ending(verdict, reason, seconds, results, vllm)
+        values = _ending(verdict, reason, seconds, results)
+        if vllm is not None:
+            values["vllm"] = _line(vllm)
         if inputs is not None:
             values["inputs"] = _json(inputs)
         if environment is not None:
@@ -225,25 +217,13 @@ class History:
         results: Mapping[str, Any],
         seconds: float | None,
         began: str | None = None,
-        part_of: str | None = None,
-        job: str | None = None,
-        environment: Mapping[str, Any] | None = None,
-        vllm: str | None = None,
+        **more: Unpack[EntryOptions],
     ) -> str:
         """Store a finished action, and return its id; on disk when this returns."""
         if self._database is None:
             return _new_id()
-        row = self._row(
-            kind,
-            subject,
-            inputs=inputs,
-            part_of=part_of,
-            job=job,
-            environment=environment,
-            vllm=vllm,
-            began=began or moments.now(),
-        )
-        row |= _ending(verdict, reason, seconds, results, vllm)
+        row = self._row(kind, subject, inputs, began or moments.now(), **more)
+        row |= _ending(verdict, reason, seconds, results)
         self._write(lambda connection: self._put(connection, row))
         return str(row["id"])
 
@@ -346,23 +326,15 @@ class History:
             _prune(connection, KEPT_DAYS, KEPT_ROOTS)
 
     def _row(
-        self,
-        kind: str,
-        subject: str,
-        *,
-        inputs: Mapping[str, Any],
-        part_of: str | None,
-        job: str | None,
-        environment: Mapping[str, Any] | None,
-        vllm: str | None,
-        began: str,
+        self, kind: str, subject: str, inputs: Mapping[str, Any], began: str, **more: Unpack[EntryOptions]
     ) -> dict[str, Any]:
         if kind not in KINDS:
             raise InputError(f"{kind}: is not a kind of entry; use one of {', '.join(KINDS)}")
+        part_of, job, vllm = more.get("part_of"), more.get("job") or os.environ.get(JOB), more.get("vllm")
+        environment = more.get("environment")
         if environment is None:
             environment = {} if part_of is not None else surroundings()
         self._owner = self._owner or json.dumps(owners.written())
-        job = job or os.environ.get(JOB)
         return {
             "id": _new_id(),
             "kind": kind,
@@ -509,16 +481,13 @@ def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None
     return count
 
 
-def _ending(
-    verdict: Verdict, reason: str, seconds: float | None, results: Mapping[str, Any], vllm: str | None
-) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _ending(verdict: Verdict, reason: str, seconds: float | None, results: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "verdict": Verdict(verdict).value,
         "reason": _line(reason),
         "seconds": None if seconds is None else round(seconds, 4),
         "results": _json(results),
     }
-    return values if vllm is None else values | {"vllm": _line(vllm)}
 
 
 def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
+from vllm_runbooks.catalog.specs import cpu_size
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.files import SNAPSHOT
@@ -21,16 +21,14 @@ _WRITE_A_SNAPSHOT = "use a snapshot written by vllm-runbooks inventory -o FILE"
 
 
 def cards(spec: str) -> tuple[HostGpu, ...]:
-    """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host.
+    """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host; for `cpu` its memory.
 
     Raises:
         InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
+    if spec.strip() and cpu_size(spec) == 0:
+        spec = f"cpu-{max(1, round(cpu_memory(spec) or 0))}GB"
     return specs().gpus(spec, _read_cards, is_snapshot)
-
-
-_CPU = re.compile(r"cpu(?:[\s:_-]*(?P<gib>[1-9]\d{0,5})\s?g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
-_LIKE_CPU = re.compile(r"cpu[\s:_@-]*(?:\d|node|\Z)[^./]*\Z", re.ASCII | re.IGNORECASE)
 
 
 def cpu_memory(spec: str) -> float | None:
@@ -39,12 +37,10 @@ def cpu_memory(spec: str) -> float | None:
     Raises:
         InputError: the specification begins as one of a CPU and continues otherwise.
     """
-    found = _CPU.fullmatch(spec.strip())
-    if found is None:
-        if _LIKE_CPU.match(spec.strip()):
-            raise InputError(f"{spec.strip()[:80]}: use cpu, or cpu-64GB for a host with 64 GB of memory")
+    size = cpu_size(spec)
+    if size is None:
         return None
-    return float(found["gib"]) if found["gib"] else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return float(size) if size else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
 def check(spec: str) -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -20,7 +20,7 @@ from vllm_runbooks.core.earlier_schema import HOST, upgrade
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
-from vllm_runbooks.core.redaction.redact import redact_record
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host.records import KIND, CsvColumn, GpuFacts, Inspected, Inventory
 
 _MAX_TEXT = 4_000_000
@@ -110,6 +110,11 @@ def read_fields(data: dict[str, Any], where: str, derived: Sequence[str], write:
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
         raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, supported is {SCHEMA}; {write}")
     return {name: value for name, value in data.items() if name != "schema" and name not in derived}
+
+
+def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables with secret values replaced, which their names may reveal."""
+    return {name: redact_text(f"{name}={value}").partition("=")[2] for name, value in environment.items()}
 
 
 @cache

@@ -17,9 +17,9 @@ _FIRST = "start-here"
 
 @click.command(epilog=given.examples("lab", "lab --no-browser --port 8899", "lab single-gpu-oom"))
 @click.argument("runbook", default=_FIRST)
-@click.option("--port", metavar="PORT", type=click.IntRange(1, 65535), help="Port (default: JupyterLab's choice).")
+@given.value("--port PORT", "Port (default: JupyterLab's choice).", click.IntRange(1, 65535))
 @click.option("--no-browser", is_flag=True, help="Do not open a browser; print the address.")
-@click.option("--folder", metavar="DIR", type=given.FOLDER, help="Folder for your copy of the runbooks.")
+@given.value("--folder DIR", "Folder for your copy of the runbooks.", given.FOLDER)
 @click.argument("more", metavar="[-- JUPYTER OPTIONS]", nargs=-1, type=click.UNPROCESSED)
 def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None, more: tuple[str, ...]) -> int:
     """Open JupyterLab on a runbook (default: start-here).

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vllm_runbooks.catalog.options import SERVERS
+from vllm_runbooks.catalog.specs import CPU_SPACE
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.meaning import LaunchFacts
 from vllm_runbooks.reading import deployment
@@ -125,7 +126,6 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
             yield from _of_health(item, launch.container.health)
 
 
-_CPU_SPACE = "VLLM_CPU_KVCACHE_SPACE"
 _LIMIT = re.compile(r"(\d{1,18}(?:\.\d{1,6})?)([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
 
 
@@ -143,7 +143,7 @@ def _limit_gib(launch: WrittenLaunch) -> float | None:
 
 def of_cpu_memory(launch: WrittenLaunch, facts: LaunchFacts, host_gib: float | None) -> Iterator[Hit]:
     """Compare the KV cache of vLLM on a CPU with the memory of the container and of the host."""
-    setting = launch.environment.get(_CPU_SPACE)
+    setting = launch.environment.get(CPU_SPACE)
     space = (setting.value.value or "").strip() if setting is not None else ""
     sizes = [facts.size(name) or 1 for name in ("tensor_parallel_size", "pipeline_parallel_size")]
     image = launch.image.value if launch.image is not None else None

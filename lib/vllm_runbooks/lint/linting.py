@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.display import unified_diff
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import builds, config_files, mending, moves
 from vllm_runbooks.lint.hits import Edits
@@ -94,14 +94,7 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
     rewritten = moved.page.changed(sorted(set(edits)))
     secrets = Secrets(*judged.readings, *moved.readings, *LintedText(rewritten, knowledge, request).readings)
     safe_text = secrets.hidden(rewritten)
-    diff = "".join(
-        difflib.unified_diff(
-            _lines(secrets.hidden(text)),
-            _lines(safe_text),
-            from_,
-            judged.data().asked,
-        )
-    )
+    diff = unified_diff(secrets.hidden(text), safe_text, from_, judged.data().asked)
     result = Migrated(
         judged.release,
         tuple(issues(judged, secrets)),
@@ -112,14 +105,6 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
         knowledge.lang,
     )
     return result, rewritten
-
-
-def _lines(text: str) -> list[str]:
-    """Lines for a diff, which marks a last line without its end."""
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith(("\n", "\r")):
-        lines[-1] += "\n\\ No newline at end of file\n"
-    return lines
 
 
 def _replaced(judged: LintedText) -> LintedText:

@@ -301,9 +301,9 @@ class _OptionRules:
         reported = {problem.dest for problem in self.parsed.problems}
         for dest, more in _senseless(self.parsed.flags, self.data, self.tables):
             at = self.parsed.places.get(dest)
-            if at and dest not in reported:
-                index = deployment.behind(self.parsed, at[-1]) - 1
-                word, option = self.words[index], self._name(at[-1])
+            option = self._name(at[-1]) if at else ""
+            if at and option.startswith("-") and dest not in reported:  # else it is in a config file
+                word = self.words[deployment.behind(self.parsed, at[-1]) - 1]
                 says = {"option": option, "value": word.value or "", "vllm": self.data.checked, **more}
                 yield Hit("option.refused-value", word.start, word.end, says, (), self.is_loose)
 

@@ -13,7 +13,7 @@ from typing import Any
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined, told_in
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.core.display import RenderedView, one_line, visible
+from vllm_runbooks.core.display import RenderedView, one_line, unified_diff, visible
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, prose, tinted
@@ -381,14 +381,28 @@ def changes_view(migrated: Migrated) -> list[TextBlock]:
     return [*lines, *([BLANK] if lines and migrated.diff else []), *_diff_view(migrated.diff)]
 
 
-def diff_view(before: str, after: str, name: str) -> list[TextBlock]:
-    """Unified diff of the fixes of a file, for a terminal; empty without fixes."""
-    old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
-    return _diff_view("\n".join(difflib.unified_diff(old, new, one_line(name), one_line(name), lineterm="")))
+_CONTEXTS = (3, 2, 1)
+"""Context lines of a diff: fewer if one of them has a secret."""
+
+
+def diff_view(before: str, after: str, name: str, *, private: tuple[str, str]) -> tuple[list[TextBlock], bool]:
+    """Unified diff of the fixes of a file, empty without fixes; and whether it can be applied to the file.
+
+    Args:
+        before: The text with its secrets replaced.
+        after: The fixed text with its secrets replaced.
+        name: The file's name.
+        private: Both texts with their secrets.
+    """
+    for count in _CONTEXTS:
+        diff = unified_diff(before, after, one_line(name), context=count)
+        if diff == visible(unified_diff(*private, one_line(name), context=count)):
+            return _diff_view(diff), True
+    return _diff_view(unified_diff(before, after, one_line(name))), False
 
 
 def _diff_view(diff: str) -> list[TextBlock]:
-    return [Line(styled(line, _SIGNS.get(line[:1]))) for line in diff.split("\n")] if diff else []
+    return [Line(styled(line, _SIGNS.get(line[:1]))) for line in diff.removesuffix("\n").split("\n")] if diff else []
 
 
 def _default(value: Any) -> str:

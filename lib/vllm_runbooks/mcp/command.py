@@ -11,13 +11,11 @@ from vllm_runbooks.core.console import given, output
 
 
 @click.command(epilog=given.examples("mcp", "mcp --root ."))
-@click.option(
-    "--root",
-    "roots",
+@given.value(
+    "--root roots DIR",
+    "Folder whose files the tools may read, in addition to the client's roots; repeatable.",
+    click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder whose files the tools may read, in addition to the client's roots; repeatable.",
 )
 @click.pass_context
 def mcp(context: click.Context, /, *, roots: tuple[Path, ...]) -> int:

@@ -108,7 +108,8 @@ def lint(roots: Roots, *, path: str, text: str, vllm: str, gpus: str, details: b
     shown = replace(linted, issues=settings.reported(linted.issues, rules)) if is_filtered else linted
     label = redact.redact_name(Path(name).name) or "the text"
     hidden = checking.hidden(script, options)
-    diff = render.diff_view(hidden, linted.fixed or hidden, label)
+    fixed = linted.fixed or hidden
+    diff, _ = render.diff_view(hidden, fixed, label, private=(hidden, fixed))
     return _reply("lint", [*render.view({label: shown}), *diff], shown, details=details)
 
 

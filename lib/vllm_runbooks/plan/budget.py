@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.core.display import unknown_reason
@@ -153,6 +154,11 @@ class Device:
     def is_rocm(self) -> bool:
         """Whether vLLM runs on it with ROCm."""
         return self.vendor == "amd"
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is the memory of a NUMA node instead of a GPU."""
+        return self.vendor == "cpu"
 
     @classmethod
     def of(cls, card: HostGpu) -> Device:
@@ -311,6 +317,7 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
     demand = Demand(
         settings.scheduler.max_model_len,
         settings.scheduler.batched_tokens,
+        encoder_tokens=_encoder_tokens(model.shape, settings),
         concurrent_batches=settings.scheduler.concurrent_batches,
         decode_shards=settings.cache.decode_shards,
         prefill_shards=settings.cache.prefill_shards,
@@ -325,6 +332,18 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
         draft_method=settings.speculation.method,
         mixes_groups=settings.cache.mixes_groups,
     )
+
+
+_CROSSED_BATCH: Key = (0, 13)
+"""First release that plans a request's part of the encoder's output as long as a batch (0.12.0 config/vllm.py:736 and
+0.13.0 config/scheduler.py, `max_num_encoder_input_tokens`)."""
+
+
+def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
+    """Tokens of the encoder's output of a request."""
+    if settings.key >= _CROSSED_BATCH:
+        return settings.scheduler.batched_tokens
+    return max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
@@ -484,6 +503,9 @@ def _terms(
         is_rocm=device.is_rocm,
     )
     weights = _weights(model, how)[stage]
+    if device.is_cpu:
+        process = costs.worker_process(settings, weights.band)
+        return (weights, process), Term("cuda_graphs_captured", NOTHING, "no CUDA graphs on a CPU"), None
     text = costs.activation(
         model.shape,
         settings,
@@ -693,7 +715,7 @@ class _GpuBudget:
 
     def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
-        context = costs.context(total.expected).band or NOTHING
+        context = (None if self.device.is_cpu else costs.context(total.expected).band) or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
         if left.expected < 0:

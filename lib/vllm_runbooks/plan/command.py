@@ -44,7 +44,8 @@ class _PlanCommand(click.Command):
     "--gpus",
     metavar="SPEC",
     type=complete.CARDS,
-    help="GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local.",
+    help="GPUs: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot file, a recorded case, or local; without GPUs "
+    "cpu-64GB.",
 )
 @click.option(
     "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest known)."

@@ -519,6 +519,19 @@ def non_torch(settings: LaunchSettings, *, is_rocm: bool = False) -> Term:
     return Term("non_torch", row.band, row.source)
 
 
+_OF_WEIGHTS = (0.1, 0.22, 0.4)
+"""Memory of a worker on a CPU per byte of its weights: what the allocator keeps of loading and packing them."""
+
+
+def worker_process(settings: LaunchSettings, weights: Band | None) -> Term:
+    """Memory of a worker's process on a CPU beyond its weights: libraries, warm-up and what the allocator keeps."""
+    if weights is None:
+        return Term("non_torch", None, "the weights are unknown")
+    row = _measured("cpu" if settings.graphs.is_eager else "cpu_compiled", settings)
+    kept = Band(*(int(side * share) for side, share in zip(weights, _OF_WEIGHTS, strict=True)))
+    return Term("non_torch", row.band.plus(kept), row.source)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BandWidth:
     """Memory that one kind of launch needs beyond its terms, from launches with printed memory."""

@@ -9,13 +9,13 @@ file are taken from the families' published files (`_PROCESSORS`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, floor, isqrt, sqrt
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import EraValue, Key, in_release
-from vllm_runbooks.plan.encoders import is_whole, taps
+from vllm_runbooks.plan.encoders import is_whole, taps, tower_of
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
@@ -127,6 +127,12 @@ class _Sizes(NamedTuple):
     has_video: bool = False
     keys: int = 0
     """Width of queries, keys and values, if not the tower's."""
+    head: int = 0
+    """Width of a head."""
+    longest: int = 0
+    """Patches of the largest image; 0 if other sizes limit it."""
+    table: int = 0
+    """Bytes of a table that the first run computes and keeps."""
 
 
 class _Ask(NamedTuple):
@@ -172,7 +178,7 @@ class _Item(NamedTuple):
     """Patches that go through a layer together, where items or frames do not all; 0: all of the batch."""
 
 
-_FIXED = ("gemma3", "llama4", "pixtral", "internvit", "perception")
+_FIXED = ("gemma3", "llama4", "pixtral", "internvit", "perception", "llava_clip", "llava_siglip", "llava_pixtral")
 """Families whose largest image has the size that the configuration gives."""
 _INTERNVL_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
 """Text models with a token for videos (models/internvl.py, 0.33.0 `ctx_video_token`)."""
@@ -195,6 +201,8 @@ class _Processor(NamedTuple):
 _PROCESSORS: Mapping[str, _Processor] = {
     "qwen2_vl": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen2-VL's published preprocessor_config.json"),
     "qwen2_5_vl": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen2.5-VL's published preprocessor_config.json"),
+    "qwen2_5_omni": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen2.5-Omni's published preprocessor_config.json"),
+    "qwen3_omni_moe": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen3-Omni's published preprocessor_config.json"),
     "qwen3_vl": _Processor(
         65_536, 16_777_216, 4096, 25_165_824,
         "Qwen3-VL's published preprocessor_config.json and video_preprocessor_config.json",
@@ -208,7 +216,8 @@ _PROCESSORS: Mapping[str, _Processor] = {
     ),
 }  # fmt: skip
 """By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
-Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own files may differ."""
+Qwen/Qwen2.5-Omni-7B, Qwen/Qwen3-Omni-30B-A3B-Instruct, Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a
+derived model's own files may differ."""
 
 
 # ---- rules by release
@@ -271,6 +280,17 @@ of an image and of a side (preprocessor_config.json). A part of a video has fewe
 _K3_TOKENS, _K3_PATCHES, _K3_SIDES = 16_817, 67_268, (7041, 1861)
 """Kimi K3's dummy image of the most tokens: `get_max_image_size` of 0.33.0 models/kimi_k3/common/mm_preprocess.py for
 the limits of its published preprocessor_config.json, 65,536 patches and 512 on a side."""
+_KIMI_VL_SIDE, _KIMI_VL_PATCHES = 1024, 4096
+"""Side of the dummy image in pixels (models/kimi_vl.py, `MaxImageTokenMeta`), and Kimi-VL-A3B-Instruct's limit for the
+patches of an image (preprocessor_config.json, `in_token_limit`)."""
+_MOONVIT_PLACES = 512 * 512
+"""Places whose rotations are in a table (models/moonvit.py, `Rope2DPosEmb`)."""
+_COMPLEX = 8
+"""Bytes of a complex64."""
+_QWEN2_AUDIO = 750
+"""Tokens of the longest audio (models/qwen2_audio.py, `get_mm_max_tokens_per_item` for 1,500 positions)."""
+_WHISPER_STRIDE = 2
+"""Frames of a position (models/whisper.py, the second convolution)."""
 _KIMI_PACKED: Key = (0, 32)
 """First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
 _STEP_CROP, _STEP_CROPS = 504, 36
@@ -372,6 +392,12 @@ def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         pairs = ceil(count / 2)
         patches, tall, broad = run(ask.video)
         yield "video", _Item(budgeted, pairs * patches, pairs * patches // sizes.merge**2, count, broad, tall)
+
+
+def _omni(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    yield from _qwen2(sizes, ask, processor)
+    if ask.audios:
+        yield "audio", _Item(_QWEN2_AUDIO, 0, _QWEN2_AUDIO)
 
 
 def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
@@ -479,10 +505,10 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
         yield "video", _Item(budgeted, patches, patches // merged, count, broad, tall)
 
 
-def _gemma3(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+def _one_size(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
-        patches = _grid(sizes, sizes.image, sizes.image)
+        patches = _grid(sizes, sizes.image, sizes.image) + (sizes.family == "llava_clip")
         yield "image", _Item(sizes.tokens + around, patches, sizes.tokens, 1, sizes.image, sizes.image)
 
 
@@ -534,6 +560,21 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         side = min(int(_KIMI_SIDE * min(1.0, shrink)), _KIMI_LONGEST * sizes.patch)
         tokens = ceil(side / (sizes.patch * sizes.merge)) ** 2
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
+
+
+def _whisper(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.audios:
+        yield "audio", _Item(sizes.positions, sizes.positions, sizes.positions)
+
+
+def _kimi_vl(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        unit = sizes.patch * sizes.merge
+        side = _capped((_KIMI_VL_SIDE, _KIMI_VL_SIDE), ask.picture)
+        shrink = min(1.0, sqrt(sizes.longest / max(1, _grid(sizes, *side))))
+        height, width = (ceil(int(pixels * shrink) / unit) * unit for pixels in side)
+        patches = _grid(sizes, height, width)
+        yield "image", _Item(patches // sizes.merge**2, patches, patches // sizes.merge**2, 1, width, height)
 
 
 def _kimi_k3(_sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
@@ -667,7 +708,9 @@ def _qwen2_5_tensors(run: _TowerRun) -> Held:
 
 def _qwen3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    tapped = sizes.taps * sizes.out / (sizes.taps + 1) / sizes.merge**2
+    # Qwen 3 Omni projects the outputs of the taps only after the last layer.
+    is_late = sizes.family == "qwen3_omni_moe"
+    tapped = sizes.taps * (sizes.size if is_late else sizes.out / (sizes.taps + 1) / sizes.merge**2)
     # The position embedding and the outputs of the taps stay allocated next to the hidden states.
     yield from _fused_attention(sizes.size, run, 3 * sizes.size + tapped)
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size + tapped)
@@ -679,16 +722,36 @@ def _glm4v_tensors(run: _TowerRun) -> Held:
     yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
 
 
-def _plain_block(run: _TowerRun, held: float, held_by_network: float) -> Held:
+def _plain_block(run: _TowerRun, held: float, held_by_network: float, copies: int = 1) -> Held:
     """Fused attention and a plain network, each with the hidden values that it holds."""
     part = run.sizes.size / run.shards
     yield "query, key and value", 3 * part, held
     yield "attention's output", part, held + 3 * part
-    yield from _plain_network(run.sizes.wide / run.shards, held_by_network)
+    yield from _plain_network(run.sizes.wide / run.shards, held_by_network, copies)
 
 
 def _siglip_tensors(run: _TowerRun) -> Held:
     return _plain_block(run, 3 * run.sizes.size, 4 * run.sizes.size)
+
+
+def _projector(run: _TowerRun, held: float) -> Held:
+    """Two layers to the text's width; every patch goes through them."""
+    middle = run.sizes.out / run.shards
+    yield "first projection to the text's width", middle, held
+    yield "its activation", middle, held + middle
+    yield "second projection to the text's width", run.sizes.out, held + middle
+
+
+def _llava_tensors(run: _TowerRun) -> Held:
+    # PyTorch's own QuickGELU has a sigmoid next to its input and output.
+    copies = 2 if run.sizes.family == "llava_clip" and run.ask.native_norms else 1
+    yield from _plain_block(run, 3 * run.sizes.size, 4 * run.sizes.size, copies)
+    yield from _projector(run, run.sizes.size)
+
+
+def _llava_pixtral_tensors(run: _TowerRun) -> Held:
+    yield from _pixtral_tensors(run)
+    yield from _projector(run, run.sizes.size)
 
 
 def _llama4_tensors(run: _TowerRun) -> Held:
@@ -727,18 +790,34 @@ def _kimi_tensors(run: _TowerRun) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
 
 
+def _moonvit_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part, width = sizes.size / run.shards, run.ask.width
+    wide = part * _FLOAT / width
+    # The tower's input and a rotation for each pair of a head's values stay allocated.
+    held = 3 * sizes.size + sizes.head / 2 * _COMPLEX / width
+    yield "query, key and value", 3 * part, held
+    yield "query and key in float32", 2 * wide, held + 3 * part
+    yield "rotated in float32", 2 * wide, held + 3 * part + 2 * wide
+    yield "rotated query and key", 2 * part, held + 3 * part + 4 * wide
+    yield "attention's output", part, held + 5 * part
+    yield from _plain_network(sizes.wide / run.shards, held + sizes.size)
+
+
+def _whisper_tensors(run: _TowerRun) -> Held:
+    return _plain_block(run, 2 * run.sizes.size, 3 * run.sizes.size)
+
+
 def _minimax_m3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    part, wide, middle = sizes.size / run.shards, sizes.wide / run.shards, sizes.out / run.shards
+    part, wide = sizes.size / run.shards, sizes.wide / run.shards
     yield "query, key and value", 3 * part, 2 * sizes.size
     yield "query and key apart", 2 * part, 2 * sizes.size + 3 * part
     yield "attention's output", part, 2 * sizes.size + 5 * part
     yield "first projection of the network", wide, 3 * sizes.size
     yield "its activation", wide, 2 * sizes.size + wide
     # Every patch is projected to the text's width before four of them are merged.
-    yield "first projection to the text's width", middle, sizes.size
-    yield "its activation", middle, sizes.size + middle
-    yield "second projection to the text's width", sizes.out, sizes.size + middle
+    yield from _projector(run, sizes.size)
 
 
 def _perception_tensors(run: _TowerRun) -> Held:
@@ -780,19 +859,39 @@ class _Family(NamedTuple):
     """Whether `items` uses the sizes of `--limit-mm-per-prompt` for the dummy items."""
     since: Key = ()
     """First release whose source was read."""
+    is_always_split: bool = False
+    """Whether `--mm-encoder-tp-mode data` is ignored, because the class does not support it."""
 
 
+_LLAVA = _Family(
+    _one_size, _llava_tensors, False, "models/llava.py", videos=0, is_sized=True, since=(0, 16), is_always_split=True
+)
 _FAMILIES: Mapping[str, _Family] = {
     "qwen2_vl": _Family(_qwen2, _qwen2_tensors, True, "models/qwen2_vl.py", is_sized=True),
     "qwen2_5_vl": _Family(_qwen2, _qwen2_5_tensors, True, "models/qwen2_5_vl.py", is_sized=True),
+    "qwen2_5_omni": _Family(
+        _omni, _qwen2_5_tensors, False, "models/qwen2_5_omni_thinker.py", is_sized=True, since=(0, 12),
+        is_always_split=True,
+    ),
+    "qwen3_omni_moe": _Family(
+        _omni, _qwen3_tensors, False, "models/qwen3_omni_moe_thinker.py", is_sized=True, since=(0, 12),
+        is_always_split=True,
+    ),
     "qwen3_vl": _Family(_qwen3, _qwen3_tensors, True, "models/qwen3_vl.py", is_sized=True),
     "glm4v": _Family(_glm4v, _glm4v_tensors, True, "models/glm4_1v.py", videos=1, is_sized=True),
-    "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
+    "gemma3": _Family(_one_size, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
     "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
     "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
     "gemma4_unified": _Family(_gemma4, _gemma4_unified_tensors, False, "models/gemma4_unified.py", since=(0, 25)),
     # Older releases build a mask of all patches by all patches.
     "pixtral": _Family(_pixtral, _pixtral_tensors, False, "models/mistral3.py", videos=0, since=(0, 30)),
+    "llava_clip": _LLAVA,
+    "llava_siglip": _LLAVA,
+    "llava_pixtral": _LLAVA._replace(items=_pixtral, tensors=_llava_pixtral_tensors, is_sized=False, since=(0, 30)),
+    "whisper": _Family(
+        _whisper, _whisper_tensors, False, "models/whisper.py", since=(0, 13), is_always_split=True
+    ),
+    "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 16)),
     "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
     "moonvit_v2": _Family(
         _kimi_k3, _kimi_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
@@ -803,7 +902,7 @@ _FAMILIES: Mapping[str, _Family] = {
     ),
     "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
     "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
-}
+}  # fmt: skip
 
 
 # ---- reading
@@ -829,6 +928,8 @@ _NETWORKS = {"gemma4_unified": 1, "perception": 8960}
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
+    if family == "whisper":
+        return _whisper_sizes(fields, hidden)
     size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
@@ -841,10 +942,15 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
     image = _number(fields, "image_size")
     if image is None and family in _FIXED:
         return "vision_config.image_size"
-    tapped = taps(fields) if family == "qwen3_vl" else 0
-    merge = _number(fields, "spatial_merge_size", "pooling_kernel_size") or 2
+    tapped = taps(fields) if family in ("qwen3_vl", "qwen3_omni_moe") else 0
+    merge = _number(fields, "spatial_merge_size", "pooling_kernel_size") or (1 if family.startswith("llava") else 2)
     soft = _number(fields, "default_output_length", "num_soft_tokens")
     tokens = soft if family.startswith("gemma4") else _number(config, "mm_tokens_per_image")
+    if family in ("llava_clip", "llava_siglip"):
+        tokens = _selected((image or 0) // patch, config, has_class=family == "llava_clip")
+    head = size // (_number(fields, "num_attention_heads") or 16) if family == "moonvit" else 0
+    files = config.get(PROCESSOR_FILES[0])
+    longest = _number(files, "in_token_limit") if isinstance(files, Mapping) else None
     out = (
         hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(fields, "out_hidden_size") or hidden
     )
@@ -864,7 +970,29 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         has_audio,
         *_tiles(config),
         keys=_number(fields, "qkv_hidden_size") or 0,
+        head=head,
+        longest=longest or _KIMI_VL_PATCHES,
+        table=_MOONVIT_PLACES * (head // 2) * _COMPLEX,
     )
+
+
+def _whisper_sizes(fields: Mapping[str, Any], hidden: int) -> _Sizes | str:
+    names = ("encoder_ffn_dim", "num_mel_bins", "max_source_positions")
+    found = {name: _number(fields, name) for name in names}
+    for name, value in found.items():
+        if value is None:
+            return name
+    wide, bands, positions = (value or 0 for value in found.values())
+    return _Sizes(
+        "whisper", hidden, wide, patch=1, merge=1, temporal=_WHISPER_STRIDE, channels=bands, out=hidden, taps=0,
+        image=0, tokens=positions, positions=positions, has_audio=True,
+    )  # fmt: skip
+
+
+def _selected(side: int, config: Mapping[str, Any], *, has_class: bool) -> int:
+    """Tokens that LLaVA takes of the patches and the token of the class (models/vision.py)."""
+    strategy = config.get("vision_feature_select_strategy") or "default"
+    return 1 if strategy == "class" else side**2 + has_class - (strategy == "default")
 
 
 def _tiles(config: Mapping[str, Any]) -> tuple[int, bool]:
@@ -992,7 +1120,7 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
     at_once = item.at_once or local * item.patches
 
     def steps(launch: _Ask) -> tuple[ProfiledStep, ...]:
-        before = inputs + copied
+        before = inputs + copied + sizes.table
         listed = [ProfiledStep("inputs", tried(inputs), inputs)]
         if copied:
             listed.append(ProfiledStep("a copy of the inputs", tried(copied), before))
@@ -1013,7 +1141,10 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
         # model's dtype.
         beyond = at_once * 2 * sizes.positions * (8 + ask.width)
     band = Band(int(fused * low), expected, int(native * high) + beyond)
-    words = [f"dummy {modality} of {family.source}", "tensors of a vision tower layer"]
+    words = [
+        f"dummy {modality} of {family.source}",
+        f"tensors of {'an audio' if modality == 'audio' else 'a vision'} tower layer",
+    ]
     if processor is not None:
         words.append("pixels from the launch options" if ask.longest else f"pixels of {processor.source}")
     return EncoderProfile(
@@ -1026,11 +1157,16 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
         width=item.width,
         height=item.height,
         outputs=outputs,
-        inputs=0 if ask.is_v2 else inputs,
+        inputs=(0 if ask.is_v2 else inputs) + sizes.table,
         peak=band,
         steps=done,
         source="; ".join(words),
     )
+
+
+def _kind(encoder: Encoder) -> str:
+    """The row of a tower that its `model_type` names, or its family."""
+    return tower_of(encoder).kinds.get(str(encoder.sizes.get("model_type") or ""), encoder.family)
 
 
 def profile(
@@ -1048,7 +1184,8 @@ def profile(
         return Unprofiled(f"{where} does not profile the encoder", is_known=True)
     if shape.encoders is None:
         return Unprofiled("unknown encoder family or sizes", is_known=False)
-    tower = next((encoder for encoder in shape.encoders if encoder.family in _FAMILIES), None)
+    towers = (replace(encoder, family=_kind(encoder)) for encoder in shape.encoders)
+    tower = next((encoder for encoder in towers if encoder.family in _FAMILIES), None)
     if tower is None:
         return Unprofiled(f"how the encoder {shape.encoders[0].family} is profiled", is_known=False)
     sizes = _sizes(tower, shape.hidden_size, config, has_audio=len(shape.encoders) > 1)
@@ -1059,8 +1196,8 @@ def profile(
         since = ".".join(map(str, family.since))
         return Unprofiled(f"how releases before {since} profile the encoder {tower.family}", is_known=False)
     ask = _ask(settings, family.videos)
-    if is_whole(tower, ask.tensor):
-        ask = ask._replace(data=True)
+    if is_whole(tower, ask.tensor) or family.is_always_split:
+        ask = ask._replace(data=not family.is_always_split)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
     return _profile(sizes, ask, _processor(sizes.family, config))

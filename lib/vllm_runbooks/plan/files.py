@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import confirmation, fleet, proxy
 from vllm_runbooks.plan.records import Find, ParallelLayout, Plan, PlannedRank
 from vllm_runbooks.plan.requests import SIZES, PlanningRequest, fewest_cards, layout_of, settings, taking, ways
@@ -134,7 +135,13 @@ def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]
 def deployed(
     request: PlanningRequest, plan: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
 ) -> dict[str, str]:
-    """Launch files of a plan's servers and their load balancer, by name; one set per host."""
+    """Launch files of a plan's servers and their load balancer, by name; one set per host.
+
+    Raises:
+        InputError: They would run on other devices than NVIDIA GPUs.
+    """
+    if other := next((card.gpu.name for card in request.cards if card.gpu.vendor != "nvidia"), None):
+        raise InputError(f"{other}: files are only written for NVIDIA GPUs; use the planned command")
     made = servers(request, plan, first_port=first_port)
     notes = doubts(plan)
     texts: dict[str, str] = {}

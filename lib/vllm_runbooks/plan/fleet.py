@@ -308,6 +308,10 @@ NOT_IN_A_CONTAINER = (
 )
 
 
+CHOOSES_GPUS = ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES")
+"""Variables of a launch for the order and the numbers of its GPUs."""
+
+
 def _deployment(
     model: str,
     release: ReleaseData,
@@ -318,7 +322,7 @@ def _deployment(
     name: str,
 ) -> Deployment:
     # In this order CUDA has the same indices as nvidia-smi.
-    seen = {} if devices is None else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    seen = {} if devices is None else dict(zip(CHOOSES_GPUS, ("PCI_BUS_ID", ",".join(devices)), strict=True))
     made = Deployment(
         entry="serve",
         words=(),
@@ -427,7 +431,7 @@ def ray_hosts(parts: Sequence[InstancePart]) -> list[Host]:
 
 def ray_environment(host: Host) -> list[tuple[str, str]]:
     devices = ",".join(host.devices)
-    return [*host.environment, ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", devices)]
+    return [*host.environment, *zip(CHOOSES_GPUS, ("PCI_BUS_ID", devices), strict=True)]
 
 
 def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) -> str:

@@ -1,13 +1,15 @@
-"""Quantized checkpoints of the catalog's models, by the end of their name."""
+"""Quantized and fine-tuned checkpoints of the catalog's models, by the words of their name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, ClassVar
 
-from vllm_runbooks.catalog.specs import ModelFile, Specs
+from vllm_runbooks.catalog.specs import Model, ModelFile, Specs
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
 
@@ -26,41 +28,93 @@ class QuantizedName:
     """Pattern of the end of a name."""
     layout: str
     config: dict[str, Any]
-    """The usual `quantization_config`."""
+    """The usual `quantization_config`; empty: none."""
     source: str
     organization: str = ""
     """The only one whose checkpoints the row is for; empty: any."""
     kept: tuple[str, ...] = _NOT_QUANTIZED
     """Modules without quantization."""
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the end of a name, in any case."""
+        return re.compile(rf"(?:{self.ending})$", re.ASCII | re.IGNORECASE)
+
+    def fits(self, name: str) -> bool:
+        """Whether the row is for the name's organization."""
+        return self.organization in ("", name.rpartition("/")[0])
+
+
+@dataclass(frozen=True)
+class NameWords:
+    """A row of `name_words`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    words: tuple[str, ...]
+    """In lower case."""
+    source: str
+    refusal: str = ""
+    """Why a checkpoint with such a word is not planned; empty: its layers are those of its base."""
+
+
+_SIXTEEN_BITS = "sixteen_bits"
+"""The row of `quantized_names` for a name without a quantization's ending."""
+_UNQUANTIZED = (None, "none")
+_VERSION = r"(?:[-_.]?v\d{1,2}(?:[._]\d{1,2})?(?![^-_]))?"
+"""Optional version after a word, as in `abliterated-v2`."""
+
 
 def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
-    """The model that a name with a quantization's ending is made from, and that quantization; None if unknown."""
-    found = _ending(re.sub(r"\s+", "-", name.strip()))
-    if found is None or _ending(found[0]) is not None:
-        return None  # quantized twice
-    base = next(_bases(found[0], specs), None)
-    return None if base is None else (base, found[1])
-
-
-def _ending(name: str) -> tuple[str, QuantizedName] | None:
-    """The name without a quantization's ending, and that quantization."""
-    for row in load_table("quantized_names", QuantizedName).values():
-        match = re.search(rf"(?:{row.ending})$", name, re.ASCII | re.IGNORECASE)
-        if match is not None and row.organization in ("", name.rpartition("/")[0]):
-            return name[: match.start()], row
+    """The model that a quantized or fine-tuned checkpoint is made from, and its quantization; None if unknown."""
+    whole = re.sub(r"\s+", "-", name.strip())
+    for form in dict.fromkeys((whole, _without_words(whole))):
+        stem, row = _ending(form) or (form, None)
+        base = next(_bases(stem, specs), None) if row is None or _ending(stem) is None else None  # not quantized twice
+        if base is not None and base.id is not None and (row is not None or base.quantization in _UNQUANTIZED):
+            return specs.file(base.id), row or load_table("quantized_names", QuantizedName)[_SIXTEEN_BITS]
     return None
 
 
-def _bases(name: str, specs: Specs) -> Iterator[ModelFile]:
+def refusal(name: str) -> str:
+    """Why a checkpoint of that name is not planned; empty if nothing is known against it."""
+    rows = load_table("name_words", NameWords).values()
+    return next((row.refusal for row in rows if row.refusal and re.search(_pattern(row), name, re.IGNORECASE)), "")
+
+
+def _without_words(name: str) -> str:
+    """The name without the words of a fine-tune and their version."""
+    organization, slash, last = name.rpartition("/")
+    for row in load_table("name_words", NameWords).values():
+        if not row.refusal:
+            last = re.sub(_pattern(row) + _VERSION, "", last, flags=re.IGNORECASE)
+    return organization + slash + re.sub(r"([-_.])[-_.]+", r"\1", last).strip("-_.")
+
+
+def _pattern(row: NameWords) -> str:
+    return rf"(?<![^-_./:])(?:{'|'.join(map(re.escape, row.words))})(?![^-_./:])"
+
+
+def _ending(name: str) -> tuple[str, QuantizedName] | None:
+    """The name without a quantization's ending, and that quantization: the longest ending, of equal ones the first."""
+    rows = (row for row in load_table("quantized_names", QuantizedName).values() if row.fits(name))
+    found = ((match.start(), row) for row in rows if (match := row.pattern.search(name)))
+    start, row = min(found, key=itemgetter(0), default=(0, None))
+    return None if row is None else (name[:start], row)
+
+
+def _bases(name: str, specs: Specs) -> Iterator[Model]:
     last = name.rpartition("/")[2]
-    for candidate in (name, f"{name}-BF16", last):
-        model = specs.model(candidate)
-        if model is not None and model.id is not None:
-            yield specs.file(model.id)
+    models = map(specs.model, (name, f"{name}-BF16", last, f"{last}-BF16"))
+    return (model for model in models if model is not None)
 
 
 def quantized_config(base: Mapping[str, Any], row: QuantizedName) -> dict[str, Any]:
     """A model's configuration with the usual quantization."""
-    config = {key: value for key, value in base.items() if key != "compression_config"}
-    return {**config, "quantization_config": {**row.config, "ignore": list(row.kept)}}
+    config = _unquantized(base)
+    return {**config, "quantization_config": {**row.config, "ignore": list(row.kept)}} if row.config else config
+
+
+def _unquantized(config: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in config.items() if key not in ("compression_config", "quantization_config")}
+    return {key: _unquantized(value) if isinstance(value, Mapping) else value for key, value in kept.items()}

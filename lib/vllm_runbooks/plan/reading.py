@@ -19,6 +19,7 @@ from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject,
 from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.encoder_profile import PROCESSOR_FILES
 from vllm_runbooks.plan.planned import checked, layouts, plan
+from vllm_runbooks.plan.quantized_names import refusal
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 from vllm_runbooks.plan.requests import SIZES, PlanningRequest, freest_first, release_of
@@ -69,6 +70,8 @@ def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> Planned
         more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
+    if model is None and (reason := refusal(name)):
+        raise InputError(f"{name}: not planned: {reason}")
     if model is None:
         raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json{otherwise}")
     return model
@@ -78,13 +81,15 @@ _LISTED = 4
 
 
 def near(name: str, specs: Specs) -> str:
-    """Catalog names like an unknown one, in parentheses; empty if there are none."""
+    """Catalog names inside or like an unknown one, in parentheses; empty if there are none."""
     from difflib import get_close_matches
 
     last = name.rpartition("/")[2]
     lasts = {known.rpartition("/")[2].casefold(): known for known in specs.texts}
-    alike = (lasts[match] for match in get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6))
-    names = list(dict.fromkeys((*specs.models_like(last), *alike)))[:3]
+    words = f"-{last.casefold()}-".replace("_", "-")
+    inside = sorted((known for known in lasts if f"-{known}-".replace("_", "-") in words), key=len, reverse=True)
+    alike = get_close_matches(last.casefold(), list(lasts), n=3, cutoff=0.6)
+    names = list(dict.fromkeys((*specs.models_like(last), *(lasts[known] for known in (*inside, *alike)))))[:3]
     return f" (similar: {', '.join(names)})" if names else ""
 
 

@@ -105,6 +105,8 @@ def remedies(
     found = lint_all(_of_options(free, request))
     if any(remedy.kind is RemedyKind.LAYOUT for remedy in found):
         return _chosen(found)
+    if free.cards[0].gpu.vendor == "cpu":  # quantized weights are not planned there, nor is a host with more sockets
+        return _chosen(found)
     chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
     return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
 

@@ -111,7 +111,7 @@ def check(request: PlanningRequest) -> None:
     """Reject a request that cannot be planned.
 
     Raises:
-        InputError: The model's layers are unknown, there is no GPU, or the GPUs are of several vendors.
+        InputError: The model's layers are unknown, there is no GPU, or they need several builds of vLLM.
     """
     shape = request.model.shape
     if not shape.pattern:
@@ -122,7 +122,9 @@ def check(request: PlanningRequest) -> None:
     if not request.cards:
         raise InputError("no GPUs given; use --gpus, as in --gpus 8xRTX3090")
     if len({card.gpu.vendor for card in request.cards}) > 1:
-        raise InputError("--gpus: NVIDIA and AMD GPUs need different builds of vLLM; plan each kind by itself")
+        raise InputError(
+            "--gpus: NVIDIA GPUs, AMD GPUs and CPUs need different builds of vLLM; plan each kind by itself"
+        )
 
 
 def sizes_of(ranks: Ranks) -> dict[str, Any]:

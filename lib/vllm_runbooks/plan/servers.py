@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -45,7 +46,7 @@ def parts(
     """
     if most is not None and len(set(map(attrgetter("node"), request.cards))) == 1:
         replicas = min(replicas, most)  # on one host, the others change nothing
-    return fleet.instances(
+    made = fleet.instances(
         request.model.name,
         request.data,
         hosts(request, replicas * ranks.cards),
@@ -58,6 +59,12 @@ def parts(
         by_ray=bool(request.by_ray),
         most=most,
     )
+    return made if request.cards[0].gpu.vendor != "cpu" else tuple(map(_without_gpus, made))
+
+
+def _without_gpus(part: fleet.InstancePart) -> fleet.InstancePart:
+    kept = tuple(pair for pair in part.deployment.environment if pair[0] not in fleet.CHOOSES_GPUS)
+    return replace(part, deployment=replace(part.deployment, environment=kept))
 
 
 def split_of(ranks: Ranks) -> fleet.ParallelSizes:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.catalog.specs import unused_positions
+from vllm_runbooks.catalog.specs import CPU_SPACE, unused_positions
 from vllm_runbooks.catalog.start_rules import LaunchRules, start_rules
 from vllm_runbooks.plan import drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
@@ -168,6 +168,12 @@ _REQUESTS_EARLY = 1024
 _BATCH_EARLY = {"serve": (8192, 2048), "llm": (16384, 8192)}
 """Default batch of V1 before 0.8 on an H100 or H200, and on other GPUs (0.7.2
 engine/arg_utils.py:1296)."""
+_BATCH_ON_CPU, _REQUESTS_ON_CPU = {"serve": 2048, "llm": 4096}, {"serve": 128, "llm": 256}
+"""Defaults for each rank on a CPU (0.20.2 engine/arg_utils.py, 0.32.0 :2975)."""
+_BLOCK_ON_CPU = 128
+"""0.20.2 platforms/cpu.py:120, 0.33.0 :309."""
+_CPU_PLANNED: Key = (0, 20)
+"""First release that takes the KV cache from a share of the host's memory (v1/worker/cpu_worker.py)."""
 _BATCH_OF_OLDER = 2048
 _BATCH_OF_POOLING = 32768
 _BATCH_OF_MEDIA = 5120
@@ -377,6 +383,8 @@ class _LaunchSettler:
         self.environment = environment
         self.capability = facts.capability
         self.is_rocm = (facts.gpu or "").startswith("AMD ")
+        self.is_cpu = (facts.gpu or "").startswith("CPU-")
+        self.is_cuda = not (self.is_rocm or self.is_cpu)
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
@@ -386,6 +394,7 @@ class _LaunchSettler:
         self.has_latent = any(isinstance(mixer, Latent) for mixer in mixers)
         self.has_experts = any(isinstance(layer.feed_forward, Experts) for layer in shape.kinds)
         self.ropes = [mixer.rope for mixer in mixers if isinstance(mixer, (Attention, Latent)) and mixer.rope]
+        self.is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
         self.has_media = shape.encoders != () and not options.get("language_model_only")
         task = options.get("task") or options.get("convert") or "auto"
         runner = options.get("runner") or "auto"
@@ -429,7 +438,7 @@ class _LaunchSettler:
         if not self.by.fitting_dtype:
             is_wide = self.shape.model_type in self.by.wide_default
             return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
-        if self.capability is None and not self.is_rocm and self.shape.model_type in self.by.no_half:
+        if self.capability is None and self.is_cuda and self.shape.model_type in self.by.no_half:
             # Any other model runs in bfloat16 or float16.
             self.missing["compute capability of the GPU (dtype depends on it)"] = None
         has_wide = self.capability is None or self.capability >= (8, 0)
@@ -673,7 +682,7 @@ class _LaunchSettler:
             yield "gguf"
         if self.is_pooling:
             yield "pooling"
-        if any(mixer.kind == "cross" for mixer in self.attention):
+        if self.is_crossed:
             yield "cross attention"
         if self.has_state:
             yield "state"
@@ -754,6 +763,8 @@ class _LaunchSettler:
             yield "logits as logprobs"
 
     def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
+        if self.is_cpu:  # platforms/cpu.py (0.20.2 :136, 0.33.0 :348)
+            return ranks.pipeline
         by, option = self.by, self.options.get("async_scheduling")
         method = speculation.method
         can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
@@ -780,7 +791,7 @@ class _LaunchSettler:
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
-        if self.is_rocm:  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
+        if not self.is_cuda:  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
             can = False
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
@@ -826,9 +837,8 @@ class _LaunchSettler:
         batch_option, requests_option = self.options.get("max_num_batched_tokens"), self.options.get("max_num_seqs")
         batch = self._default_batch() if batch_option is None else batch_option
         requests = self._default_requests() if requests_option is None else requests_option
-        is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
         option = self.options.get("enable_chunked_prefill")
-        is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
+        is_cut = not self.is_crossed if option is None or not by.whole_prompts else bool(option) and not self.is_crossed
         if self.is_pooling and option is None:
             pooling = _pooling_type(self.config)
             is_encoder = any(mixer.kind == "encoder" for mixer in self.attention)
@@ -864,9 +874,16 @@ class _LaunchSettler:
                 self.missing["the GPU's name (max_num_batched_tokens depends on it)"] = None
                 return 0
             return large if any(name in self.known.gpu.casefold() for name in ("h100", "h200")) else others
+        if self.is_cpu:
+            return _BATCH_ON_CPU[self.known.context] * self._world()
         return self._by_card(self.known.batch, "max_num_batched_tokens")
 
+    def _world(self) -> int:
+        return self.number("tensor_parallel_size", 1) * self.number("pipeline_parallel_size", 1)
+
     def _default_requests(self) -> int:
+        if self.is_cpu:
+            return _REQUESTS_ON_CPU[self.known.context] * self._world()
         return _REQUESTS_EARLY if self.by.engine == "older" else self._by_card(self.known.requests, "max_num_seqs")
 
     def _by_card(self, default: releases.Default, dest: str) -> int:
@@ -896,7 +913,7 @@ class _LaunchSettler:
     ) -> tuple[int, int, bool]:
         """Graphs of pieces, graphs of whole decoding steps, and whether the model is compiled."""
         by = self.by
-        if self.eager or not batch or not requests:
+        if self.eager or not batch or not requests or self.is_cpu:
             return 0, 0, not self.eager and not is_older
         if is_older:
             return 0, len(_sizes_of_older(requests)), False
@@ -965,6 +982,8 @@ class _LaunchSettler:
             pieces, whole = 1, 1
         if whole and self.is_pooling:
             pieces, whole = 1, 0
+        if (pieces or whole) and self.is_crossed:
+            pieces, whole = self.by.crossed_graphs
         if whole and self.has_latent and not self.by.full_latent and major not in (9, 10):
             if major is None:
                 self.missing["compute capability of the GPU (CUDA graphs depend on it)"] = None
@@ -1135,6 +1154,8 @@ class _LaunchSettler:
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
         utilization, offload = option("gpu_memory_utilization"), option("cpu_offload_gb")
+        if self.is_cpu:
+            self.missing.update(dict.fromkeys(self._unknown_on_cpu(speculation)))
         return LaunchSettings(
             version=self.known.version,
             key=self.known.key,
@@ -1157,14 +1178,38 @@ class _LaunchSettler:
             limits=tuple(self.limits),
         )
 
+    def _unknown_on_cpu(self, speculation: _Speculation) -> Iterator[str]:
+        """What decides the memory of a launch on a CPU and was compared with no launch."""
+        if self.known.key < _CPU_PLANNED:
+            first = ".".join(map(str, _CPU_PLANNED))
+            yield f"the memory of vLLM {self.known.version} on a CPU: {first} and later are planned"
+        for what, is_used in (
+            ("quantized weights", self.shape.quantization or self.options.get("quantization")),
+            ("experts", self.has_experts),
+            ("latent attention", self.has_latent),
+            ("layers with a state", self.has_state),
+            ("images, videos or audio", self.has_media),
+            ("a draft model", speculation.method),
+            ("LoRA", self.options.get("enable_lora")),
+            ("an 8-bit KV cache", self.options.get("kv_cache_dtype") not in (None, "auto", "bfloat16", "float16")),
+        ):
+            if is_used:
+                yield f"the memory of {what} on a CPU"
+
+    def _cache_size(self) -> int | None:
+        """Bytes of the KV cache of a rank; on a CPU the variable decides (platforms/cpu.py, 0.20.2 :129)."""
+        space = self.environment.get(CPU_SPACE, "").strip() if self.is_cpu else ""
+        size: int | None = self.options.get("kv_cache_memory_bytes")
+        return int(space) * _GIB if space.isascii() and space.isdecimal() else size
+
     def cache(self) -> CacheSettings:
         option = self.options.get
         caching, (backend, attention) = option("enable_prefix_caching"), self._attention()
         index = attention.get("indexer_kv_dtype")
         return CacheSettings(
             dtype=str(option("kv_cache_dtype") or "auto"),
-            block_tokens=option("block_size"),
-            size=option("kv_cache_memory_bytes"),
+            block_tokens=option("block_size") or (_BLOCK_ON_CPU if self.is_cpu else None),
+            size=self._cache_size(),
             blocks_override=option("num_gpu_blocks_override"),
             caches_prefixes=None if caching is None else bool(caching),
             mixes_groups=self.mixes(),

@@ -16,7 +16,7 @@ from vllm_runbooks.core.files import store
 if TYPE_CHECKING:
     from vllm_runbooks.schedule.records import ScheduledJob
 
-_OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Output file.")
+_OUT = given.value("-o --output target FILE", "Output file.", given.FILE)
 _EXIT_PARTLY = 1
 
 
@@ -35,43 +35,15 @@ def schedule() -> None:
     ),
 )
 @click.argument("name")
-@click.option(
-    "--at", metavar="CRON", required=True, help="Cron expression (minute hour day month weekday), such as '0 3 * * *'."
-)
-@click.option("--zone", metavar="NAME", default="UTC", show_default=True, help="Time zone, as in Europe/Berlin.")
-@click.option(
-    "--missed",
-    type=click.Choice(["run", "skip"]),
-    default="run",
-    show_default=True,
-    help="What to do after missed runs: run once, or skip.",
-)
-@click.option(
-    "--grace",
-    metavar="T",
-    type=given.Span(most="31d"),
-    default="1h",
-    show_default=True,
-    help="How late a missed run may start.",
-)
-@click.option(
-    "--overlap",
-    type=click.Choice(["skip", "wait"]),
-    default="skip",
-    show_default=True,
-    help="If the last run is still active: skip, or wait.",
-)
-@click.option(
-    "--timeout",
-    metavar="T",
-    type=given.Span("1s", "31d"),
-    default="1h",
-    show_default=True,
-    help="Timeout per run.",
-)
-@click.option("--webhook-env", metavar="VARIABLE", help="Environment variable with the webhook address for changes.")
-@click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; the name must end in .prom.")
-@click.option("--out", metavar="DIR", help="Folder for the output of the runs, one subfolder each.")
+@given.value("--at CRON", "Cron expression (minute hour day month weekday), such as '0 3 * * *'.", required=True)
+@given.value("--zone NAME", "Time zone, as in Europe/Berlin.", default="UTC")
+@given.choice("--missed", "What to do after missed runs: run once, or skip.", ["run", "skip"], default="run")
+@given.value("--grace T", "How late a missed run may start.", given.Span(most="31d"), default="1h")
+@given.choice("--overlap", "If the last run is still active: skip, or wait.", ["skip", "wait"], default="skip")
+@given.value("--timeout T", "Timeout per run.", given.Span("1s", "31d"), default="1h")
+@given.value("--webhook-env VARIABLE", "Environment variable with the webhook address for changes.")
+@given.value("--metrics FILE", "Text file for Prometheus' node exporter; the name must end in .prom.")
+@given.value("--out DIR", "Folder for the output of the runs, one subfolder each.")
 @click.option("--replace", is_flag=True, help="Replace a job of this name.")
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -> None:
@@ -226,12 +198,10 @@ def remove(name: str) -> None:
 )
 @click.argument("name")
 @click.argument("form", metavar="systemd|cron|jupyter", type=click.Choice(["systemd", "cron", "jupyter"]))
-@click.option(
-    "-o", "--output", "target", metavar="DIR|FILE", type=click.Path(path_type=Path), help="Output folder or file."
-)
+@given.value("-o --output target DIR|FILE", "Output folder or file.", click.Path(path_type=Path))
 @click.option("--apply", "is_applied", is_flag=True, help="Copy the units to your systemd folder.")
-@click.option("--post", "url", metavar="URL", help="Create the job in a running JupyterLab.")
-@click.option("--token-env", metavar="VARIABLE", help="Environment variable with that server's token.")
+@given.value("--post url URL", "Create the job in a running JupyterLab.")
+@given.value("--token-env VARIABLE", "Environment variable with that server's token.")
 @click.option("--now", "is_now", is_flag=True, help="Run the job in JupyterLab once, now.")
 def write(
     name: str, form: str, *, target: Path | None, is_applied: bool, url: str | None, token_env: str | None, is_now: bool

@@ -57,7 +57,7 @@ _DAY_S = 86400
     "Source of GPU memory readings: the driver (nvml), or a recorded series (a file).",
     default=_NVML,
 )
-@click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Skip this check; repeatable.")
+@given.choice("--skip left_out", "Skip this check; repeatable.", _CHECKS, multiple=True)
 @given.value("--samples N", "Number of GPU memory readings that must agree.", click.IntRange(2, 1000), default=5)
 @given.value("--every S", "Seconds between two readings.", click.FloatRange(0.05, 600), default=1.0)
 @given.value(

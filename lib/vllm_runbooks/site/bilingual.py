@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
-from typing import NamedTuple
 
 from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.languages import LANGUAGES
@@ -21,79 +20,8 @@ SCRIPT = "language.js"
 """Script of a page, in docs/_static."""
 
 
-class PageTexts(NamedTuple):
-    """Texts of the pages themselves in another language than English."""
-
-    none: str
-    """Note on a page without translation."""
-    partly: str
-    """Note on a symptom's or rule's page that is partly translated."""
-    diagnosis: str
-    """Note on the diagnosis and check pages in the browser: which of their texts are English."""
-    check: str
-    words: Mapping[str, str]
-    """Headings and other fixed words of a symptom's and a rule's page, as Markdown."""
-
-
-TEXTS = {
-    "zh": PageTexts(
-        none="本页尚无中文翻译，以下为英文。",
-        partly="标题、原因和解决办法为中文；日志和示例为英文。",
-        diagnosis="诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。",
-        check="问题的说明为中文；表单和没有译文的规则为英文，后者标有【英文】。",
-        words={
-            "Meaning": "含义",
-            "Do first": "首先",
-            "How to verify": "如何确认",
-            "Ruled out if": "如何排除",
-            "Fixes": "解决办法",
-            "Where to look": "在哪里查看",
-            "Runbook": "操作手册",
-            "Examples in logs": "日志中的样子",
-            "Similar lines": "相似但不同的情况",
-            "References": "参考资料",
-            "Why": "为什么",
-            "What it says": "提示内容",
-            "Example": "示例",
-            "Examples": "示例",
-            "Other examples": "其他示例",
-            "What `--fix` does": "`--fix` 的作用",
-            "Left alone": "不作提示的情况",
-            "Fix": "解决办法",
-            "Cost": "代价",
-            "e.g.": "例如",
-            "value": "（由诊断计算）",
-            '<a href="../diagnose.html">Diagnose</a> calculates the values for your log.': (
-                '<a href="../diagnose.html">诊断页</a>会按您的日志计算这些值。'
-            ),
-            "Diagnose my log": "诊断我的日志",
-            "Check my command": "检查我的命令",
-            "The diagnosis checks whether": "诊断会检查：",
-            "These lines look similar and are something else.": "这些行看起来相似，但属于别的问题。",
-            "These look similar and are not reported.": "这些情况看起来相似，但不会提示。",
-            "Text in ⟨angle brackets⟩ is filled in from the finding; a sentence with an unknown value is omitted.": (
-                "⟨尖括号⟩中的文字由具体情况填入；缺少某个值的句子会省略。"
-            ),
-            "Look for": "请查找",
-            ", in": "，位置：",
-            "Lower {0} by {1}": "把 {0} 降低 {1}",
-            "Lower {0} to {1}": "把 {0} 降到 {1}",
-            "Raise {0} to {1}": "把 {0} 提高到 {1}",
-            "Raise {0} to at least {1}": "把 {0} 至少提高到 {1}",
-            "Set {0} to {1}, rounded down": "把 {0} 设为 {1}，向下取整",
-            "Set {0}": "设置 {0}",
-            "Remove {0}": "移除 {0}",
-            "It reports that something else failed; it is the answer only if the log does not contain the cause.": (
-                "它只报告别处发生的失败；仅当日志中没有原因时，才以它作答。"
-            ),
-            "It follows from another failure; it is the answer only if the log does not contain the cause.": (
-                "它是另一个失败的后果；仅当日志中没有原因时，才以它作答。"
-            ),
-            "It is harmless and never an answer.": "它无害，从不作为答案。",
-        },
-    )
-}
-"""Texts by name of the language, as for `--lang`."""
+UNTRANSLATED = "This page is not translated yet; it is in English."
+_PARTLY = "The title, the cause and the fixes are translated; logs and examples are in English."
 
 
 def sayer(record: Symptom | Rule, linked: Collection[str] = ()) -> Callable[[str], str]:
@@ -150,11 +78,11 @@ def buttons() -> str:
     return f'<div class="language-switch" role="group" aria-label="Language">{"".join(lines)}</div>'
 
 
-def notes(texts: Mapping[str, str]) -> str:
-    """A line for each language, shown if it is chosen, as HTML."""
+def notes(english: str) -> str:
+    """A note in each other language, shown if it is chosen, as HTML."""
     return "".join(
-        f'<p lang="{LANGUAGES[lang].tag}" class="told told-{lang} told-note">{escape(note)}</p>'
-        for lang, note in texts.items()
+        f'<p lang="{language.tag}" class="told told-{lang} told-note">{escape(language.words[english])}</p>'
+        for lang, language in LANGUAGES.items()
     )
 
 
@@ -165,7 +93,7 @@ def title_lines(record: Symptom | Rule) -> str:
         attributes = f'lang="{language.tag}"'
         if lang in translated:
             lines.append(f'<p {attributes} class="told told-{lang} told-title">{escape(translated[lang])}</p>')
-        note = TEXTS[lang].partly if lang in translated else TEXTS[lang].none
+        note = language.words[_PARTLY if lang in translated else UNTRANSLATED]
         lines.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
     return raw("".join(lines))
 
@@ -185,7 +113,7 @@ def words(record: Symptom | Rule) -> Callable[[str], str]:
     translated = titles(record)
 
     def say(english: str) -> str:
-        by_lang = {lang: TEXTS[lang].words[english] for lang in translated if english in TEXTS[lang].words}
+        by_lang = {lang: LANGUAGES[lang].words[english] for lang in translated if english in LANGUAGES[lang].words}
         if not by_lang:
             return english
         classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in by_lang)])
@@ -205,7 +133,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
         lang = next((lang for lang in LANGUAGES if piece.startswith(f'<span lang="{LANGUAGES[lang].tag}"')), None)
         for name, value in values.items():
             place = code(named(f"{{{name}}}"))
-            example = f"(e.g. {code(value)})" if lang is None else f"（{TEXTS[lang].words['e.g.']} {code(value)}）"
+            example = f"(e.g. {code(value)})" if lang is None else f"（{LANGUAGES[lang].words['e.g.']} {code(value)}）"
             piece = piece.replace(place, f"{place} {example}")  # noqa: PLW2901 - a piece with its values
         pieces.append(piece)
     return "".join(pieces)
@@ -223,7 +151,7 @@ def filled(text: str, values: Mapping[str, str], plain: Mapping[str, str]) -> st
                 return f"{before}{values[name]}{after}"
             if lang is None and name not in plain:
                 return match.group()
-            phrase = plain[name] if lang is None else TEXTS[lang].words["value"]
+            phrase = plain[name] if lang is None else LANGUAGES[lang].words["value"]
             return phrase if before and after else f"{before}{phrase}{after}"
 
         pieces.append(re.sub(r"(`?)⟨(\w+)⟩(`?)", word, piece))

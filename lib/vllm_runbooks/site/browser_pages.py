@@ -68,25 +68,25 @@ class _BrowserPage(NamedTuple):
     """The command that prints the same document."""
     verb: str
     summary: str
-    notes: Mapping[str, str]
-    """Note on a chosen language: which texts are still English."""
+    note: str
+    """Note for readers of other languages: which texts are still English."""
 
 
 PAGES = (
     _BrowserPage(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
         "Find out why a vLLM launch failed, from its log. The log is read in this browser and is not uploaded.",
-        {lang: texts.diagnosis for lang, texts in bilingual.TEXTS.items()},
+        "Diagnosis, evidence and fixes are translated; the form, logs and texts marked as such are in English.",
     ),
     _BrowserPage(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
         "Check a vLLM command for a release, and get the corrected text. Nothing is uploaded.",
-        {lang: texts.check for lang, texts in bilingual.TEXTS.items()},
+        "The problems are translated; the form and rules without a translation are in English, marked as such.",
     ),
     _BrowserPage(
         "plan.html", "Plan a deployment", "plan", "plan", "Plan",
         "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
-        {lang: texts.none for lang, texts in bilingual.TEXTS.items()},
+        bilingual.UNTRANSLATED,
     ),
 )  # fmt: skip
 _SHARED = (bilingual.SCRIPT, "theme.js", "lookup.js", "header.css")
@@ -147,7 +147,7 @@ def _write_page(docs: Path, built: Path, page: _BrowserPage, body: str, size: in
         "summary": page.summary,
         "header": header.header(lambda to: to, lambda to: ' aria-current="page"' if to == page.file else ""),
         "language": bilingual.buttons(),
-        "notes": bilingual.notes(page.notes),
+        "notes": bilingual.notes(page.note),
         "body": body,
         "script": "" if size is None else _SCRIPT,
         "bytes": size or 0,

@@ -27,19 +27,11 @@ def site() -> None:
 @site.command(
     epilog=given.examples("site build --out site-out", "site build --executed runbook-out", "site build --with-runs")
 )
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=given.FOLDER,
-    default=Path("site-out"),
-    show_default=True,
-    help="Output folder; an earlier build in it is replaced.",
-)
-@click.option(
-    "--executed",
-    metavar="DIR",
-    type=given.FOLDER,
-    help="Folder written by `check --out DIR` (default: run every runbook on its default case).",
+@given.value("--out DIR", "Output folder; an earlier build in it is replaced.", given.FOLDER, default=Path("site-out"))
+@given.value(
+    "--executed DIR",
+    "Folder written by `check --out DIR` (default: run every runbook on its default case).",
+    given.FOLDER,
 )
 @click.option(
     "--with-runs",

@@ -47,11 +47,11 @@ _ROLE_MEANINGS = {
     Role.BENIGN: "It is harmless and never an answer.",
 }
 _STEPS = {
-    "lower_by": "Lower {0} by {1}",
-    "lower_to": "Lower {0} to {1}",
-    "raise_to": "Raise {0} to {1}",
-    "at_least": "Raise {0} to at least {1}",
-    "share": "Set {0} to {1}, rounded down",
+    "lower_by": "Lower {option} by {value}",
+    "lower_to": "Lower {option} to {value}",
+    "raise_to": "Raise {option} to {value}",
+    "at_least": "Raise {option} to at least {value}",
+    "share": "Set {option} to {value}, rounded down",
 }
 _PREFIX = re.compile(
     r"^(?:\([^()]{1,60}\) {1,4})?"
@@ -88,6 +88,11 @@ _PLAIN = {
     "offloaded": "the configured size", "four_bit_shard": "an equal share", "shard": "an equal share",
     "spared_graphs": "the missing amount", "gpu_kinds": "supported GPUs",
     "gpu_backends": "backends that reject only this GPU",
+    "flashinfer_backends": "backends that only need FlashInfer",
+    "rejects_dtype": "backends that reject only the dtype",
+    "selected_block_size": "the configured size",
+    "selected_dtype": "the configured dtype",
+    "selected_kv_cache_dtype": "the configured KV cache dtype",
     "rejects_block_size": "backends that reject only the block size",
     "rejects_kv_cache_dtype": "backends that reject only the KV cache's dtype",
 }  # fmt: skip
@@ -245,12 +250,13 @@ def _edit(edit: Edit, fixed: Callable[[str], str]) -> str:
     """Description of a change of a deployment, as it is typed."""
     name = code(edit.name if edit.op == "env" else option_of(edit.name))
     if edit.op == "remove":
-        return fixed("Remove {0}").format(name)
+        return fixed("Remove {option}").format(option=name)
     if isinstance(edit.value, dict) and len(edit.value) == 1:
         step, amount = next(iter(edit.value.items()))
         if step in _STEPS:
-            return fixed(_STEPS[step]).format(name, code(amount if isinstance(amount, str) else json.dumps(amount)))
-    return fixed("Set {0}").format(code(named(option_text([edit]))))
+            value = code(amount if isinstance(amount, str) else json.dumps(amount))
+            return fixed(_STEPS[step]).format(option=name, value=value)
+    return fixed("Set {option}").format(option=code(named(option_text([edit]))))
 
 
 def symptom_index(symptoms: Sequence[Symptom], entrances: Sequence[Entrance] = ()) -> str:

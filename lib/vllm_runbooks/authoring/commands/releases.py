@@ -43,31 +43,18 @@ def list_() -> int:
 
 @releases.command(epilog=given.examples("releases add 0.34.0 --python venv/bin/python"))
 @click.argument("version")
-@click.option(
-    "--python",
-    "python",
-    required=True,
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="A Python with vLLM's CPU dependencies.",
+@given.value(
+    "--python python PATH", "A Python with vLLM's CPU dependencies.", click.Path(path_type=Path), required=True
 )
-@click.option(
-    "--source",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="The release's wheel, or the folder of the unpacked one (default: download it).",
+@given.value(
+    "--source PATH",
+    "The release's wheel, or the folder of the unpacked one (default: download it).",
+    click.Path(path_type=Path),
 )
-@click.option("--dockerfile", metavar="FILE", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
-@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Output folder (default: the catalog).")
-@click.option(
-    "--time-limit",
-    "--timeout",
-    metavar="S",
-    type=click.FloatRange(min=1, max=86400),
-    callback=given.number,
-    default=300,
-    show_default=True,
-    help="Timeout per dump, in seconds.",
+@given.value("--dockerfile FILE", "The release's docker/Dockerfile.", click.Path(path_type=Path))
+@given.value("--dir folder DIR", "Output folder (default: the catalog).", given.FOLDER)
+@given.value(
+    "--time-limit --timeout S", "Timeout per dump, in seconds.", click.FloatRange(min=1, max=86400), default=300
 )
 @terminal.waiting("reading the release and its parser, some seconds to minutes")
 def add(
@@ -95,7 +82,7 @@ def add(
 
 @releases.command(epilog=given.examples("releases review", "releases review 0.33.0"))
 @click.argument("version", required=False)
-@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Folder of the data (default: the catalog).")
+@given.value("--dir folder DIR", "Folder of the data (default: the catalog).", given.FOLDER)
 def review(version: str | None, *, folder: Path | None) -> int:
     """List what to review in the catalog for release VERSION, with the files to change.
 

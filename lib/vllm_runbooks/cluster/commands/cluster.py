@@ -43,46 +43,28 @@ cluster.add_command(files)
     )
 )
 @click.argument("snapshots", nargs=-1, type=complete.NODES, metavar="[SNAPSHOT…]")
-@click.option(
-    "--ray", metavar="ADDRESS", help="Check the nodes of the Ray cluster at ADDRESS, such as 10.0.0.1:6379, or auto."
+@given.value("--ray ADDRESS", "Check the nodes of the Ray cluster at ADDRESS, such as 10.0.0.1:6379, or auto.")
+@given.value(
+    "--hosts FILE|LIST",
+    "Check these hosts over ssh: a file with one host per line, or HOST,HOST; settings such as agent=PATH "
+    "follow the host.",
 )
-@click.option(
-    "--hosts",
-    metavar="FILE|LIST",
-    help=(
-        "Check these hosts over ssh: a file with one host per line, or HOST,HOST; settings such as agent=PATH "
-        "follow the host."
-    ),
-)
-@click.option("--expect", metavar="N", type=click.IntRange(1), help="With --ray: number of nodes.")
+@given.value("--expect N", "With --ray: number of nodes.", click.IntRange(1))
 @click.option(
     "--model", metavar="PATH", default="", help="The model that every node needs: its path, or its name on the Hub."
 )
-@click.option(
-    "--python",
-    "pythons",
-    metavar="[NODE=]PATH",
+@given.value(
+    "--python pythons [NODE=]PATH",
+    "The Python with vLLM, on all nodes or on one (default: the one found first on the node).",
     multiple=True,
-    help="The Python with vLLM, on all nodes or on one (default: the one found first on the node).",
 )
-@click.option(
-    "--port",
-    "ports",
-    metavar="USE=N",
-    multiple=True,
-    help="Port to test: ray=6379, torch=29501 (--master-port) and vllm=8000 by default.",
+@given.value(
+    "--port ports USE=N", "Port to test: ray=6379, torch=29501 (--master-port) and vllm=8000 by default.", multiple=True
 )
 @click.option("--no-collective", is_flag=True, help="Skip the all-reduce across the nodes.")
-@click.option(
-    "--limit",
-    metavar="TIME",
-    type=given.Span("1s", "10m"),
-    help="Timeout of the all-reduce on each node (default: 6s).",
-)
-@click.option(
-    "--ssh-config", metavar="FILE", help="With --hosts: an ssh configuration file to use instead of your own."
-)
-@click.option("--out", metavar="FILE", type=given.FILE, help="Write a snapshot of all nodes to FILE.")
+@given.value("--limit TIME", "Timeout of the all-reduce on each node (default: 6s).", given.Span("1s", "10m"))
+@given.value("--ssh-config FILE", "With --hosts: an ssh configuration file to use instead of your own.")
+@given.value("--out FILE", "Write a snapshot of all nodes to FILE.", given.FILE)
 @given.EXPLAIN
 @given.FORMAT
 def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, explain: bool, form: str, **asked: Any) -> int:

@@ -31,36 +31,20 @@ if TYPE_CHECKING:
 )
 @click.argument("model", metavar="MODEL", type=complete.MODEL)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
-@click.option(
-    "--nodes", multiple=True, required=True, metavar="SNAPSHOT", type=complete.NODES, help="Recorded nodes; repeatable."
-)
-@click.option("--out", required=True, type=given.FOLDER, metavar="DIR", help="Output folder.")
-@click.option("--gpus", metavar="SPEC", type=complete.CARDS, help="GPUs by node, instead of the recorded ones.")
-@click.option("--vllm", metavar="VERSION", type=complete.RELEASE, help="vLLM release (default: the nodes' release).")
-@click.option(
-    "--tp", metavar="N", type=int, help="Tensor parallel size. If you set any of --tp, --pp, --dp, the others are 1."
-)
-@click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
-@click.option("--dp", metavar="N", type=int, help="Data parallel size.")
-@click.option(
-    "--by", type=click.Choice(["nnodes", "ray"]), help="How to connect hosts (default: nnodes where possible)."
-)
-@click.option("--address", "addresses", multiple=True, metavar="NODE=IP", help="Address of a node; repeatable.")
-@click.option(
-    "--interface",
-    "interfaces",
-    multiple=True,
-    metavar="NODE=NAME",
-    help="Network interface of that address; repeatable.",
-)
-@click.option(
-    "--master-port", metavar="N", type=click.IntRange(1, 65535), help="Port where the hosts of a server meet."
-)
-@click.option("--port", metavar="N", type=click.IntRange(1, 65535), help="Port of the first server (default: 8000).")
-@click.option("--image", metavar="NAME", help="Container image, instead of vLLM's own.")
-@click.option(
-    "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable of the launch; repeatable."
-)
+@given.value("--nodes SNAPSHOT", "Recorded nodes; repeatable.", complete.NODES, multiple=True, required=True)
+@given.value("--out DIR", "Output folder.", given.FOLDER, required=True)
+@given.value("--gpus SPEC", "GPUs by node, instead of the recorded ones.", complete.CARDS)
+@given.value("--vllm VERSION", "vLLM release (default: the nodes' release).", complete.RELEASE)
+@given.value("--tp N", "Tensor parallel size. If you set any of --tp, --pp, --dp, the others are 1.", int)
+@given.value("--pp N", "Pipeline parallel size.", int)
+@given.value("--dp N", "Data parallel size.", int)
+@given.choice("--by", "How to connect hosts (default: nnodes where possible).", ["nnodes", "ray"])
+@given.value("--address addresses NODE=IP", "Address of a node; repeatable.", multiple=True)
+@given.value("--interface interfaces NODE=NAME", "Network interface of that address; repeatable.", multiple=True)
+@given.value("--master-port N", "Port where the hosts of a server meet.", click.IntRange(1, 65535))
+@given.value("--port N", "Port of the first server (default: 8000).", click.IntRange(1, 65535))
+@given.value("--image NAME", "Container image, instead of vLLM's own.")
+@given.value("--env environment NAME=VALUE", "Environment variable of the launch; repeatable.", multiple=True)
 @given.EXPLAIN
 @given.FORMAT
 def files(

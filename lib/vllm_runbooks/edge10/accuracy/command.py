@@ -20,22 +20,8 @@ _RESULTS = click.Path(path_type=Path)
 )
 @click.argument("float_", type=_RESULTS, metavar="ORIGINAL")
 @click.argument("quantised", type=_RESULTS, metavar="QUANTISED")
-@click.option(
-    "--threshold",
-    metavar="X",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="Largest acceptable loss, as a fraction: 0.01 is one point of 100.",
-)
-@click.option(
-    "--confidence",
-    metavar="P",
-    type=float,
-    default=0.95,
-    show_default=True,
-    help="Confidence of the intervals, below 1.",
-)
+@given.value("--threshold X", "Largest acceptable loss, as a fraction: 0.01 is one point of 100.", float, default=0.01)
+@given.value("--confidence P", "Confidence of the intervals, below 1.", float, default=0.95)
 @given.EXPLAIN
 @given.FORMAT
 def compare(*, float_: Path, quantised: Path, threshold: float, confidence: float, explain: bool, form: str) -> int:

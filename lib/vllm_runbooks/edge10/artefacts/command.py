@@ -36,11 +36,11 @@ class _LengthsType(click.ParamType[tuple[int, ...]]):
     )
 )
 @click.argument("name", metavar="FOLDER|LISTING|-", type=complete.SCRIPT)
-@click.option("--job", metavar="FILE", type=complete.SCRIPT, help="The job of these files: model and settings.")
-@click.option("--float", "float_name", metavar="FOLDER", help="The float model to compare with.")
-@click.option("--dies", metavar="N", type=click.IntRange(1, _MAX_DIES), help="Expected number of dies.")
-@click.option("--lengths", metavar="N,N", type=_LengthsType(), help="Expected lengths, as in 1,8,96.")
-@click.option("--step", type=click.Choice(["quantise", "convert", "compile"]), help="The step that wrote the files.")
+@given.value("--job FILE", "The job of these files: model and settings.", complete.SCRIPT)
+@given.value("--float float_name FOLDER", "The float model to compare with.")
+@given.value("--dies N", "Expected number of dies.", click.IntRange(1, _MAX_DIES))
+@given.value("--lengths N,N", "Expected lengths, as in 1,8,96.", _LengthsType())
+@given.choice("--step", "The step that wrote the files.", ["quantise", "convert", "compile"])
 @VERSION
 @given.EXPLAIN
 @given.FORMAT

@@ -20,13 +20,13 @@ from vllm_runbooks.edge10.options import VERSION
     )
 )
 @click.argument("step", type=click.Choice(HOST_STEPS))
-@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model; the toolchain may reject it.")
-@click.option("--data", metavar="DIR", help="Folder of models and artifacts that the container mounts.")
-@click.option("--image", metavar="NAME:TAG", help="Container image of the step; it is looked up, not downloaded.")
-@click.option("--registry", metavar="HOST:PORT", help="Registry of the images, if docker has to be configured for it.")
-@click.option("--python", metavar="PATH", help="The Python that runs the step; its packages are checked.")
-@click.option("--snapshot", metavar="FILE", help="A recorded host instead of this one; - for standard input.")
-@click.option("--out", metavar="FILE", type=given.FILE, help="Write a snapshot of the host, for --snapshot FILE.")
+@given.value("--model NAME|FOLDER", "The model; the toolchain may reject it.", complete.MODEL)
+@given.value("--data DIR", "Folder of models and artifacts that the container mounts.")
+@given.value("--image NAME:TAG", "Container image of the step; it is looked up, not downloaded.")
+@given.value("--registry HOST:PORT", "Registry of the images, if docker has to be configured for it.")
+@given.value("--python PATH", "The Python that runs the step; its packages are checked.")
+@given.value("--snapshot FILE", "A recorded host instead of this one; - for standard input.")
+@given.value("--out FILE", "Write a snapshot of the host, for --snapshot FILE.", given.FILE)
 @VERSION
 @given.EXPLAIN
 @given.FORMAT

@@ -17,9 +17,9 @@ from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import docker
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostCheckRequest
-from vllm_runbooks.edge10.host.snapshots import redact_environment
 from vllm_runbooks.edge10.host.step_rules import READ_VARIABLES
 from vllm_runbooks.host import inventory
+from vllm_runbooks.host.snapshots import redact_environment
 from vllm_runbooks.plan import planner
 
 _GIB = 1 << 30

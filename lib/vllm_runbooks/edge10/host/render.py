@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.toolchains import ModelSupportReport
-from vllm_runbooks.core.display import RenderedView, to_json, visible
-from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.display import RenderedView, visible
 from vllm_runbooks.core.views.elements import AMBER, GREEN, RED, Headline, cut, heading, remark, verdict
 from vllm_runbooks.core.views.styled import (
     BLANK,
@@ -22,9 +21,10 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.core.views.summary import sentence_of
+from vllm_runbooks.core.views.summary import count_of, sentence_of
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost
+from vllm_runbooks.host import finding_views
 
 _UNKNOWN = "unknown"
 _ANSWERS = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled(_UNKNOWN, Tone.WARN)}
@@ -60,8 +60,7 @@ def models(answer: ModelSupportReport) -> list[TextBlock]:
 
 def host_snapshot(checked: EdgeHost) -> str:
     """The facts of a host as JSON, without the findings."""
-    values = document(checked)
-    return to_json({name: value for name, value in values.items() if name in EdgeHost.__dataclass_fields__}) + "\n"
+    return finding_views.snapshot_json(checked, EdgeHost)
 
 
 def _headline(checked: CheckedHost) -> Headline:
@@ -113,7 +112,7 @@ def _gib(size: float | None) -> str:
 def _facts(checked: CheckedHost) -> Iterator[str]:
     inventory = checked.inventory
     names = ", ".join(dict.fromkeys(visible(cut(gpu.name or "unnamed", 40)) for gpu in inventory.gpus))
-    count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
+    count = count_of(len(inventory.gpus), "GPU")
     why = f" ({visible(cut(inventory.no_gpus_reason, 200))})" if inventory.no_gpus_reason else ""
     yield f"{count}{f': {names}' if names else ''}{why}; driver {visible(inventory.driver or _UNKNOWN)}"
     yield _docker(checked.docker)

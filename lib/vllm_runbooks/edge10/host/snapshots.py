@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 
-from vllm_runbooks.core.display import SCHEMA
 from vllm_runbooks.core.earlier_schema import HOST, upgrade
 from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
-from vllm_runbooks.core.redaction.redact import redact_record, redact_text
+from vllm_runbooks.core.redaction.redact import redact_record
 from vllm_runbooks.edge10.host.records import HOST_KIND, CheckedHost, EdgeHost
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.records import KIND as INVENTORY
+from vllm_runbooks.host.snapshots import read_fields, redact_environment
 from vllm_runbooks.reading import sources
 
 MAX_TEXT = 8 << 20
 """Characters of a recorded host."""
-_DERIVED = {field.name for field in fields(CheckedHost)} - {field.name for field in fields(EdgeHost)}
+_DERIVED = tuple({field.name for field in fields(CheckedHost)} - {field.name for field in fields(EdgeHost)})
 """Fields of a preflight's output that are computed again."""
 _INSTEAD = "write it with vllm-runbooks edge10 preflight STEP --out FILE"
 
@@ -56,17 +55,10 @@ def read(text: str, where: str) -> EdgeHost:
         return EdgeHost(inventory=inventories.read(text, where))
     if kind != HOST_KIND:
         raise InputError(f'{where}: not a recorded host: "kind" is not "{HOST_KIND}"; {_INSTEAD}')
-    if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, supported is {SCHEMA}; {_INSTEAD}")
-    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    values = read_fields(data, where, _DERIVED, _INSTEAD)
     inventories.check(EdgeHost, values, where)
     host = record(EdgeHost, values)
     inventories.check_host(host.inventory, where)
     if host.environment is not None:
         host = replace(host, environment=redact_environment(host.environment))
     return redact_record(host)
-
-
-def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables with secret values replaced, which their names may reveal."""
-    return {name: redact_text(f"{name}={value}").partition("=")[2] for name, value in environment.items()}

@@ -18,7 +18,7 @@ from vllm_runbooks.core.console import given, output, terminal
     )
 )
 @click.argument("job", required=False, metavar="JOB|-", type=complete.SCRIPT)
-@click.option("--out", type=given.FOLDER, metavar="DIR", help="Output folder.")
+@given.value("--out DIR", "Output folder.", given.FOLDER)
 @click.option("--replace", is_flag=True, help="Overwrite files that you wrote or changed.")
 @click.option("--example", is_flag=True, help="Print an example JOB and exit.")
 @given.EXPLAIN

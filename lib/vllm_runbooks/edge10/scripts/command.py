@@ -27,9 +27,7 @@ _INSTEAD = "use a script, settings or a page of a step, a folder of them, or - f
 @click.argument("files", nargs=-1, metavar="FILE|FOLDER|-…", type=complete.SCRIPT)
 @VERSION
 @click.option("--fix", is_flag=True, help="Print the fixed text; FILE is not changed.")
-@click.option(
-    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the fixed text to FILE."
-)
+@given.value("-o --output out FILE", "With --fix: write the fixed text to FILE.", given.FILE)
 @given.FORMAT
 @catalog_options.LANG
 def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:

@@ -22,29 +22,16 @@ _MAX_SAMPLES = 100_000
     )
 )
 @click.argument("file", metavar="[FILE|-]", required=False, type=complete.SNAPSHOT)
-@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write a snapshot, for --gpus FILE.")
-@click.option("--python", metavar="PATH", help="List the packages of this Python instead of the current one.")
+@given.value("-o --output out FILE", "Write a snapshot, for --gpus FILE.", given.FILE)
+@given.value("--python PATH", "List the packages of this Python instead of the current one.")
 @click.option("--watch", is_flag=True, help="Read GPU memory several times and recommend a GPU for the next launch.")
-@click.option(
-    "--samples",
-    metavar="N",
-    type=click.IntRange(2, _MAX_SAMPLES),
-    help="With --watch: number of readings (default: 10).",
-)
-@click.option(
-    "--every",
-    metavar="S",
-    type=click.FloatRange(0.0, 3600.0),
-    callback=given.number,
-    help="With --watch: seconds between readings (default: 1).",
-)
-@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: use a recorded series.")
-@click.option(
-    "--need",
-    metavar="GIB",
-    type=click.FloatRange(0.0, 1e6, min_open=True),
-    callback=given.number,
-    help="Memory that the launch needs (default: a server's default share).",
+@given.value("--samples N", "With --watch: number of readings (default: 10).", click.IntRange(2, _MAX_SAMPLES))
+@given.value("--every S", "With --watch: seconds between readings (default: 1).", click.FloatRange(0.0, 3600.0))
+@given.value("--gpu-memory series SERIES", "With --watch: use a recorded series.")
+@given.value(
+    "--need GIB",
+    "Memory that the launch needs (default: a server's default share).",
+    click.FloatRange(0.0, 1e6, min_open=True),
 )
 @given.EXPLAIN
 @given.FORMAT

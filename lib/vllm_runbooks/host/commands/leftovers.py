@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=given.examples("leftovers", "leftovers --remove proven", "leftovers --remove psm_1a2b3c4d"))
-@click.option(
-    "--remove",
-    "names_to_remove",
-    metavar="NAME",
+@given.value(
+    "--remove names_to_remove NAME",
+    "PID or file name to remove, or `proven` for all proven items; repeatable.",
     multiple=True,
-    help="PID or file name to remove, or `proven` for all proven items; repeatable.",
 )
 @given.FORMAT
 def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:

@@ -16,7 +16,7 @@ from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.nodes.records import KIND, NODE_KIND, CheckedCluster, Cluster, NodeFacts, Unread
 from vllm_runbooks.host.records import KIND as HOST_KIND
-from vllm_runbooks.host.snapshots import read_fields
+from vllm_runbooks.host.snapshots import read_fields, redact_environment
 
 MAX_TEXT = 64 << 20
 """Maximum characters of a recorded cluster; a node takes about ten thousand, a connection 150. This
@@ -68,9 +68,7 @@ def _without_secrets(cluster: Cluster) -> Cluster:
     if redact_text(text) == text:
         return cluster  # the rule, and quicker than to look at thousands of texts one by one
     nodes = tuple(
-        node
-        if node.environment is None
-        else replace(node, environment={name: _redacted_value(name, value) for name, value in node.environment.items()})
+        node if node.environment is None else replace(node, environment=redact_environment(node.environment))
         for node in cluster.nodes
     )
     return redact_record(replace(cluster, nodes=nodes))
@@ -90,11 +88,6 @@ def _gather(value: Any, named: str, texts: list[str]) -> None:
         for item in vars(value).values():
             if item is not None:
                 _gather(item, named, texts)
-
-
-def _redacted_value(name: str, value: str) -> str:
-    """A variable's value, redacted by its name; the mark of a secret, as <secret-0a1b2c3d>, stays."""
-    return redact_text(f"{name}={value}").partition("=")[2]
 
 
 def _read(text: str, where: str) -> Cluster:

@@ -196,12 +196,8 @@ def lint(
             checked[name] = replace(linted, issues=reported)
     results = {redact.redact_name(name): linted for name, linted in checked.items()}
     if diff:
-        safe_texts = {name: checking.hidden(text, options[name]) for name, text in named.items()}
-        terminal.show(
-            block
-            for (name, text), linted in zip(safe_texts.items(), checked.values(), strict=True)
-            for block in render_issues.diff_view(text, linted.fixed or text, redact.redact_name(name))
-        )
+        for name, linted in checked.items():
+            _show_diff(redact.redact_name(name), named[name], linted, options[name])
     elif fix:
         _show_fixed(files, named, checked, options, out, form=form, settings=settings)
     elif form == "json":
@@ -353,6 +349,21 @@ def _with_file_of_release(linted: Linted, settings: LintSettings) -> Linted:
 def folder_of(name: str) -> Path | None:
     """Folder of a script, where its config files are; None if it is no file."""
     return Path(name).parent if Path(name).is_file() else None
+
+
+def _show_diff(name: str, text: str, linted: Linted, options: Mapping[str, Any]) -> None:
+    """Print what the fixes of a file change; with a note if the diff cannot be applied to it."""
+    from vllm_runbooks.lint import checking
+    from vllm_runbooks.lint import render as render_issues
+
+    safe = checking.hidden(text, options)
+    if linted.fixed in (None, safe):
+        return
+    fixed = checking.mended(text, **options)
+    diff, is_exact = render_issues.diff_view(safe, linted.fixed or "", name, private=(text, fixed))
+    terminal.show(diff)
+    if not is_exact:
+        output.say(f"{name}: this diff cannot be applied (secrets or control characters are replaced); use --fix -o FILE")
 
 
 def _show_fixed(

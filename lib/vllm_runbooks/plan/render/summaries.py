@@ -253,7 +253,7 @@ def _why_not(plan: Plan) -> str:
     if limit.startswith(WEIGHTS_LACK) and None not in weights + totals:
         needed, total = sum(filter(None, weights)), sum(filter(None, totals))
         if needed > total:
-            have = f"{len(totals)} GPUs have" if len(totals) > 1 else "the GPU has"
+            have = f"{len(totals)} GPUs have" if len(totals) > 1 else f"{plan.gpus[0].name} has"
             return f"The weights need {_gib(needed)} GiB, but {have} {_gib(total)} GiB."
     if limit.startswith(CACHE_LACKS) and cache.gib is not None and cache.needed_gib is not None:
         length = plan_words.option(plan, "max_model_len")
@@ -453,8 +453,8 @@ def _steps(
         yield Step("Next", "Launch it, then calibrate the plan with its log (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
-        if largest.total_gib is None:
-            return  # their number cannot be computed
+        if largest.total_gib is None or largest.name.startswith("CPU-"):
+            return  # their number cannot be computed, or no host has more
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
         given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []
         command = shlex.join([*words, *given, *options])

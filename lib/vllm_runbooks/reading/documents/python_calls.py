@@ -11,9 +11,10 @@ import operator
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
@@ -35,6 +36,8 @@ from vllm_runbooks.reading.shell import Trouble, Word
 _MAX_DEPTH = 40  # how deep a value may nest
 _MAX_WORK = 500_000
 """Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
+_MAX_WORDS = 1000
+_LISTS = (ast.List, ast.Tuple, ast.BinOp)
 _MAX_BITS = 1024  # bits of an integer that is read: printing a longer one is an error
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
@@ -85,22 +88,35 @@ class _Program:
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-        self.lists: set[int] = set()
-        self.run = {id(named) for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))}
+        compared = (part for node in self.nodes if isinstance(node, ast.Compare) for part in node.comparators)
+        self.lists = {id(part) for part in compared}
+        """Lists that are read, or that words are compared with."""
+        executed = [named for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))]
+        self.run = {id(part) for named in executed for part in _operands(named)}
         """Nodes that are executed by name; they are read at the call, with its environment."""
         self.added: dict[int, list[ast.expr]] = {}
         """Elements that statements after a list's assignment always add to it."""
         self.always: set[int] = set()
         """These statements."""
+        self.open: set[str] = set()
+        """Lists to which other statements add elements, perhaps."""
+        self.extended = {_extension(node).name for node in self.nodes if isinstance(node, ast.stmt)} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
-        self.commands: set[str] = set()
-        self.assigned = {
-            id(node.value): node.targets[0].id
+        self.open = {
+            extension.name
             for node in self.nodes
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            if isinstance(node, ast.stmt) and id(node) not in self.always and (extension := _extension(node)).name
+        }
+        self.commands: set[str] = set()
+        self.unread: set[str] = set()
+        self.assigned = {
+            id(node.value): _path(target)
+            for node in self.nodes
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+            for target in (node.targets[:1] if isinstance(node, ast.Assign) else [node.target])
         }
 
     def read(self) -> None:
@@ -112,7 +128,7 @@ class _Program:
                         self._set(target.slice, node.value, node)
             elif isinstance(node, ast.Call):
                 self._call(node)
-            elif isinstance(node, (ast.List, ast.Tuple)) and id(node) not in self.run:
+            elif isinstance(node, _LISTS) and id(node) not in self.run:
                 self._list(node)
         for node in self.nodes:
             if isinstance(node, ast.stmt):
@@ -444,7 +460,7 @@ class _Program:
             if is_shell or programs.may_start(text.text):
                 within = (*around.within, Within("python", *self._places(command)))
                 programs.read_script(text, replace(around, within=within, is_certain=is_shell), self.reading)
-        elif isinstance(command, (ast.List, ast.Tuple)):
+        elif isinstance(command, _LISTS):
             self._list(command, around if named is None else replace(around, is_certain=False))
         elif words := self._split_words(command):
             programs.read_command(tuple(words), around, self.reading)
@@ -468,15 +484,21 @@ class _Program:
             words.append(placeholders.filled(literal(part, end=part.at[len(part.text) - 1] + 1)))
         return words
 
-    def _list(self, node: ast.List | ast.Tuple, around: Around | None = None) -> None:
-        """A list of a command's words, wherever it is used."""
-        elements = [*node.elts, *self.added.get(id(node), ())]
-        if id(node) in self.lists or not 2 <= len(elements) <= 1000:
+    def _list(self, node: ast.expr, around: Around | None = None) -> None:
+        """A list of a command's words, or a sum of lists, wherever it is used."""
+        if id(node) in self.lists:
+            return
+        operands = list(_operands(node))
+        self.lists.update(id(part) for part in operands if isinstance(part, ast.BinOp))
+        if not any(isinstance(part, (ast.List, ast.Tuple)) for part in operands):
+            return
+        elements = self._elements(node)
+        if not 2 <= len(elements) <= _MAX_WORDS:
             return
         texts = [item.value for item in elements if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         if not any("vllm" in text or text.endswith("api_server.py") or text == "-c" for text in texts):
             return
-        self.lists.add(id(node))
+        self.lists.update(map(id, operands))
         words = tuple(self._word(item) for item in elements if not isinstance(item, ast.Starred))
         if words[0].value is None and words[0].why.startswith("variable python"):
             words = (replace(words[0], value="python", why=""), *words[1:])
@@ -487,51 +509,164 @@ class _Program:
         programs.read_command(
             words, around or replace(self.around, environment=environment, is_certain=False), self.reading
         )
-        if len(self.reading.starts) > count and id(node) in self.assigned:
-            self.commands.add(self.assigned[id(node)])
+        if len(self.reading.starts) == count:
+            return
+        name = self.assigned.get(id(node), "")
+        self.commands |= {name} - {""}
+        unread = [item for item in elements if isinstance(item, ast.Starred)]
+        if unread or name in self.open:
+            self.reading.change_starts(count, lambda launch: replace(launch, is_elided=True))
+        self._note_unread(name, unread)
+
+    def _elements(self, node: ast.expr, depth: int = 0) -> list[ast.expr]:
+        """Elements of a list's expression; unknown ones are one starred element."""
+        self.work += 1
+        if depth <= _MAX_DEPTH and self.work <= _MAX_WORK:
+            if isinstance(node, (ast.List, ast.Tuple)):
+                found = list[ast.expr]()
+                for item in [*node.elts, *self.added.get(id(node), ())]:
+                    found += self._elements(item.value, depth + 1) if isinstance(item, ast.Starred) else [item]
+                self.work += len(found)
+                return found
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+                own = [ast.Starred(node.left), ast.Starred(node.right), *self.added.get(id(node), ())]
+                return self._elements(ast.Tuple(own), depth + 1)
+            if isinstance(node, ast.Name) and node.id in self.names and node.id not in self.open:
+                return self._elements(self.names[node.id], depth + 10)
+        return [ast.copy_location(ast.Starred(node), node)]
 
     def _note_added(self, body: Sequence[ast.stmt]) -> None:
-        lists: dict[str, ast.List] = {}
+        lists: dict[str, ast.expr] = {}
         for statement in body:
-            name, elements = _extension(statement)
-            if name in lists:
-                self.added.setdefault(id(lists[name]), []).extend(elements)
-                self.always.add(id(statement))
+            additions = self._unrolled(statement)
+            if additions and all(addition.name in lists for addition in additions):
+                for addition in additions:
+                    self.added.setdefault(id(lists[addition.name]), []).extend(addition.elements)
+                self.always |= {id(node) for node in ast.walk(statement) if isinstance(node, ast.stmt)}
                 continue
             # Any other use may change a list or start its command. A chain of elif is deep, but in none of its bodies
             # is a list assigned before the rest of it.
-            uses = Counter[str]()
-            for node in ast.walk(statement) if lists else ():
-                if isinstance(node, ast.Name):
-                    uses[node.id] += 1
-                elif isinstance(node, ast.stmt):
-                    uses[_extension(node)[0]] -= 1
-            for name in [name for name in lists if uses[name] > 0]:
-                del lists[name]
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        lists[target.id] = statement.value
+            nodes = list(ast.walk(statement)) if lists else []
+            own = {id(part) for node in nodes if isinstance(node, ast.stmt) for part in _extension(node).targets}
+            used = {_path(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in own}
+            lists = {name: value for name, value in lists.items() if name not in used}
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(statement.value, (ast.List, ast.BinOp)):
+                for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+                    if name := _path(target):
+                        lists[name] = statement.value
+
+    def _unrolled(self, statement: ast.stmt) -> list[_Extension]:
+        """What a statement always adds to lists: an extension, or a loop of them over a literal."""
+        if not isinstance(statement, ast.For):
+            return [extension] if (extension := _extension(statement)).name else []
+        additions = [_extension(inner) for inner in statement.body]
+        items = self._items(statement.iter)
+        names = statement.target.elts if isinstance(statement.target, ast.Tuple) else [statement.target]
+        is_simple = all(isinstance(name, ast.Name) for name in names) and not statement.orelse
+        if not items or not is_simple or not all(addition.name for addition in additions):
+            return []
+        found = list[_Extension]()
+        for item in items:
+            values = item.elts if len(names) > 1 and isinstance(item, (ast.Tuple, ast.List)) else [item]
+            if len(values) != len(names) or self.work > _MAX_WORK:
+                return []
+            bound = _Bound({_path(name): value for name, value in zip(names, values, strict=True)})
+            for addition in additions:
+                self.work += 10 * len(addition.elements)
+                found.append(addition._replace(elements=[bound.visit(deepcopy(part)) for part in addition.elements]))
+        return found
+
+    def _items(self, node: ast.expr) -> list[ast.expr]:
+        """The values that a loop takes from a literal list or from the items of a literal mapping; else none."""
+        if isinstance(node, ast.Call) and _last_name(node.func) == "items" and isinstance(node.func, ast.Attribute):
+            mapping = node.func.value
+            mapping = self.names.get(mapping.id, mapping) if isinstance(mapping, ast.Name) else mapping
+            if not isinstance(mapping, ast.Dict) or None in mapping.keys:
+                return []
+            pairs = zip(mapping.keys, mapping.values, strict=True)
+            return [ast.Tuple([key, value]) for key, value in pairs if key is not None]
+        if _path(node) in self.extended:
+            return []
+        items = self._elements(node)
+        return [] if any(isinstance(item, ast.Starred) for item in items) else items
 
     def _note_loose(self, node: ast.stmt) -> None:
         """Options that are added to a command's list, perhaps."""
-        name, elements = _extension(node)
+        name, elements, _ = _extension(node)
         if name in self.commands and id(node) not in self.always:
-            self.reading.loose += programs.options_of([self._word(item) for item in elements], "bare")
+            known = [part for item in elements for part in self._elements(ast.List([item]))]
+            words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
+            self.reading.loose += programs.options_of(words, "bare")
+            unread = [item for item in known if isinstance(item, ast.Starred)]
+            self._note_unread(name, unread or elements if words and words[0].value is None else unread)
+
+    def _note_unread(self, name: str, unread: Sequence[ast.expr]) -> None:
+        """Report once for each command that options are added to it which are unknown."""
+        if unread and (not name or name not in self.unread):
+            self.unread.add(name)
+            self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
 
 
-def _extension(node: ast.stmt) -> tuple[str, Sequence[ast.expr]]:
-    """The name of a list and what is added to it (`cmd += […]`, `cmd.extend([…])`, `cmd.append(…)`); else empty."""
-    target: ast.expr | None = None
+class _Extension(NamedTuple):
+    name: str
+    """Dotted name of a list; empty if a statement extends none."""
+    elements: Sequence[ast.expr]
+    targets: Sequence[ast.expr] = ()
+    """Nodes that are this name."""
+
+
+def _extension(node: ast.stmt) -> _Extension:
+    """What a statement adds to a list: `cmd += […]`, `cmd = cmd + […]`, `cmd.extend(…)`, `cmd.append(…)`."""
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        target, value = node.target, node.value
-    elif isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
-        value = ast.List(call.args) if call.func.attr == "append" else call.args[0]
-        target = call.func.value if call.func.attr in ("append", "extend") else None
-    if not isinstance(target, ast.Name) or not isinstance(value, (ast.List, ast.Tuple)):
-        return "", ()
-    return target.id, value.elts
+        return _Extension(_path(node.target), _listed(node.value), [node.target])
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and (name := _path(target := node.targets[0])):
+        first, rest = node.value, list[ast.expr]()
+        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
+            rest[:0] = _listed(first.right)
+            first = first.left
+        if isinstance(first, ast.List) and first.elts and isinstance(first.elts[0], ast.Starred):
+            first, rest = first.elts[0].value, [*first.elts[1:], *rest]
+        return _Extension(name, rest, [target, first]) if _path(first) == name and rest else _Extension("", ())
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
+        if call.func.attr == "append":
+            return _Extension(_path(call.func.value), call.args, [call.func.value])
+        if call.func.attr == "extend":
+            return _Extension(_path(call.func.value), _listed(call.args[0]), [call.func.value])
+    return _Extension("", ())
+
+
+class _Bound(ast.NodeTransformer):
+    """Puts the values of a loop's names in their places."""
+
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - the name that ast calls
+        return self.values.get(node.id, node)
+
+
+def _listed(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, (ast.List, ast.Tuple)) else [ast.copy_location(ast.Starred(node), node)]
+
+
+def _operands(node: ast.expr) -> Iterator[ast.expr]:
+    """The lists of a sum, and its parts."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        yield part
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            stack += [part.left, part.right]
+
+
+def _path(node: ast.expr | ast.AST) -> str:
+    """Dotted name of a variable or attribute; empty for other expressions."""
+    names = list[str]()
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
 
 
 def _within_container(launch: WrittenLaunch, containers: Sequence[tuple[int, int, Gpus]]) -> WrittenLaunch:

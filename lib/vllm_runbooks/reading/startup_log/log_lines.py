@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, islice
@@ -34,9 +35,14 @@ _PID = (
     r"\((?:(?P<name>[A-Za-z_][\w:.-]{0,60}) )?(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,10})"
     r"(?:, ?ip=(?P<ip>[\dA-Fa-f.:]{1,45}))?\)"
 )
+_VLLM_PROCESS = r"(?:EngineCore|A(?:PI|pi)Server|(?:Vllm|Ray)?Worker)\w{0,40}"
+"""Processes of vLLM, which a line may name without the pid."""
 _LEVEL = r"DEBUG|INFO|WARNING|ERROR|CRITICAL"
 _STAMP = r"\d\d-\d\d ?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?"
 _SOURCE = r"\[?[\w./\\-]{1,120}:\d{1,6}\]"
+_ELIDED = r"(?:\.{2,4}|…)"
+_ELIDED_SOURCE = rf"\[(?:[\w./\\-]{{1,120}}\.py(?::(?:\d{{1,6}}|\w{{1,6}}|{_ELIDED}))?|{_ELIDED})\]"
+"""Source of a line without its number, or only its brackets, as people paste it."""
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]?)?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 
@@ -85,6 +91,13 @@ _PREFIXES = (
         is_header=True,
     ),
     _prefix("DIWEC", rf"(?P<level>{_LEVEL}): {{0,9}}(?=\S)", is_header=True),
+    _prefix("(", rf"\((?P<name>{_VLLM_PROCESS})(?: (?:pid=)?(?:[xX*#?]{{1,10}}|<\w{{1,10}}>|{_ELIDED}))?\) ?"),
+    _prefix("DIWEC", rf"(?P<level>{_LEVEL}) {{1,4}}(?:[^\[\n]{{1,30}} )?{_ELIDED_SOURCE} ?", is_header=True),
+    _prefix("DIWEC", rf"(?P<level>{_LEVEL}) {{1,4}}(?:(?P<time>{_STAMP})|{_ELIDED})(?: |\Z)", is_header=True),
+    _prefix(
+        "E", r"(?P<level>ERROR) (?= {2}|Traceback \(most|[A-Za-z_][\w.]{0,100}(?:Error|Exception):)", is_header=True
+    ),
+    _prefix(_DIGITS + "[", rf"(?:{_STAMP} )?\[(?P<source>[\w./\\-]{{1,120}}\.py:\d{{1,6}})\] ?"),
     _prefix(  # Ray Serve: component, its id, and the id of a request
         "DIWEC",
         rf"(?P<level>{_LEVEL}) (?P<time>{_CLOCK}) [\w.:-]{{1,100}} [\w.-]{{1,64}}(?: [\w-]{{8,64}})? -- ",
@@ -164,6 +177,12 @@ _LABEL = re.compile(r" {0,4}\d{1,5}: ?", re.ASCII)
 """Number of the task that wrote a line, as `srun --label` prints it."""
 _LABELLED = re.compile(rf"^ {{0,4}}\d{{1,5}}: {_BEGINS_LOG}", re.ASCII | re.MULTILINE)
 _MIN_LABELLED = 2
+_COLLECTED = re.compile(_BEGINS_LOG, re.ASCII)
+_MIN_COLLECTED, _MAX_COLLECTED, _COLLECTED_SHARE = 2, 300, 0.9
+"""Log lines that prove a collector's prefix, lines that are searched for it, and the share of them that have it."""
+_FIGURES = re.compile(r"\d+|(?:\\[ \t])+", re.ASCII)
+_FIGURE_SHAPES = (r"[ \t]{1,20}", r"\d{1,20}")
+_LONGEST_PREFIX, _MAX_SHAPES = 160, 8
 _CODE_BLOCK = re.compile(r" {4}|\t")
 _INDENTED_LOG = re.compile(rf"^(?P<indent>[ \t]{{0,16}}){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
 _TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
@@ -230,8 +249,8 @@ class SkippedLines(list[LogLine]):
         self.statistics = statistics
 
 
-def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
-    """Quote a line with secrets replaced.
+def quote(file: int, line: LogLine, start: int = 0, end: int = 0, *, most: int = MAX_QUOTE) -> Quote:
+    """Quote up to `most` characters of a line with secrets replaced.
 
     The quote starts at the beginning, or at `start` if `end` would be cut off.
     """
@@ -239,7 +258,7 @@ def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
     first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
     before = max(first - 256, 0)
     text_shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
-    return Quote(file, *line.place(start), text_shown.rstrip()[:MAX_QUOTE])
+    return Quote(file, *line.place(start), text_shown.rstrip()[:most])
 
 
 _NAMED_RELEASE = re.compile(
@@ -281,11 +300,30 @@ def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
         return _REPLY
     if len(_LABELLED.findall(text)) >= _MIN_LABELLED:
         return _LABEL
+    collected = None if page else _collected(text)
+    if collected:
+        return collected
     indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
     if page and any(indent.startswith(("    ", "\t")) for indent in indents):
         return _CODE_BLOCK
     least = min(map(len, indents), default=0)
     return re.compile(rf"[ \t]{{1,{least}}}") if least else None
+
+
+def _collected(text: str) -> re.Pattern[str] | None:
+    """The prefix that a log collector wrote before nearly every line, with any digits; None if there is none."""
+    rows = [clean(row) for row in islice((row for row in text.splitlines() if row.strip()), _MAX_COLLECTED)]
+    shapes: Counter[str] = Counter()
+    for row in rows:
+        begin = _COLLECTED.search(row, 0, _LONGEST_PREFIX + 60)
+        prefix = row[: begin.start()] if begin else ""
+        if prefix.strip() and len(prefix) <= _LONGEST_PREFIX and _strip(prefix)[0].strip():
+            words = prefix.rstrip()  # further blanks after it indent the message
+            shape = _FIGURES.sub(lambda match: _FIGURE_SHAPES[match[0][0].isdigit()], re.escape(words))
+            shapes[shape + re.escape(prefix[len(words) :])] += 1
+    known = [shape for shape, count in shapes.most_common(_MAX_SHAPES) if count >= _MIN_COLLECTED]
+    mark = re.compile("|".join(known), re.ASCII) if known else None
+    return mark if mark and sum(bool(mark.match(row)) for row in rows) >= _COLLECTED_SHARE * len(rows) else None
 
 
 def is_page(name: str, text: str) -> bool:

@@ -36,6 +36,13 @@ _IGNORED_WITHIN = 3
 """Lines after such an introduction in which the traceback begins."""
 _REFUSED = re.compile(r"(?:vllm(?: [\w-]{2,20}){0,2}|api_server\.py): error: (?=\S)", re.ASCII)
 """argparse's error, which ends a process without a traceback."""
+_UNFINISHED = re.compile(
+    r"(?:[:,;(\[{]|\b(?:and|are|as|at|be|by|for|from|has|in|is|not|of|on|or|than|that|the|this|to|with))\Z", re.ASCII
+)
+"""End of a line that a paste has wrapped: the sentence goes on."""
+_REASONS = ("Reason: ", "Reasons: ")
+"""Begins the last part of a message of vLLM."""
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _ASIDE = "For further information visit "
 """Follows a message without information."""
 _RAISED = re.compile(r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?::.*)?\Z", re.ASCII | re.DOTALL)
@@ -248,7 +255,7 @@ class Tracebacks:
         """Type and message of an exception; argparse exits by SystemExit."""
         refusal = _REFUSED.match(text)
         kind, _, message = ("SystemExit", "", text[refusal.end() :]) if refusal else text.strip().partition(": ")
-        return kind.rstrip(":"), log_lines.quote(self._file, line._replace(text=message)).text
+        return kind.rstrip(":"), log_lines.quote(self._file, line._replace(text=message), most=_MAX_DETAIL).text
 
     def _continue(self, thread: _Thread, message: Message, line: LogLine) -> bool:
         text = line.text.strip()
@@ -280,9 +287,11 @@ class Tracebacks:
         return True
 
     def _show(self, thread: _Thread, message: Message, line: LogLine) -> None:
-        """Append an indented line to the message, or any line after a colon."""
+        """Append an indented line to the message, any line after a colon, and the rest of a wrapped sentence."""
         thread.shows_all |= thread.shown_text.endswith(":")
-        thread.is_shown = thread.is_shown and (thread.shows_all or line.text[:1] in (" ", "\t"))
+        goes_on = thread.shows_all or line.text[:1] in (" ", "\t") or _is_unfinished(thread.shown_text)
+        goes_on = goes_on or line.text.startswith(_REASONS)
+        thread.is_shown = thread.is_shown and goes_on
         text, chain = line.text.strip(), self.chain(message.traceback)
         if not thread.is_shown or not chain or text.startswith(_ASIDE):
             return
@@ -300,6 +309,11 @@ def _frame(match: re.Match[str]) -> Frame:
 
 def _begins(text: str) -> bool:
     return text in _LINKS or log_lines.is_traceback(text) or log_lines.frame(text) is not None
+
+
+def _is_unfinished(text: str) -> bool:
+    """Whether a sentence goes on after its last line: an open bracket, or a word that needs another."""
+    return _UNFINISHED.search(text) is not None or any(text.count(a) > text.count(b) for a, b in _BRACKETS)
 
 
 def _is_set_in(text: str) -> bool:

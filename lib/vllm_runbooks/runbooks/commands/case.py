@@ -24,9 +24,7 @@ def case() -> None:
 @case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
 @click.argument("logs", nargs=-1, type=complete.LOG, required=True, metavar="LOG…")
 @given.value("--expect class_ CLASS", "Class of the root cause, or ok.", complete.CLASS, required=True)
-@click.option(
-    "--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="Expected outcome of the launch."
-)
+@given.choice("--outcome", "Expected outcome of the launch.", [str(outcome) for outcome in Outcome])
 @given.value("--symptom ID", "The symptom, if the class has several.")
 @given.value("--vllm VERSION", "Release that wrote the log, if the log does not print it.", complete.RELEASE)
 @given.value("--id id_ ID", "Id of the case; it is written to cases/ID.")

@@ -1,0 +1,106 @@
+"""A plan for a host without GPUs agrees with launches of vLLM on one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from command_line import run
+from vllm_runbooks.catalog import load
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.budget import Device, budget, subject_in_catalog
+from vllm_runbooks.plan.settings import settle
+from vllm_runbooks.plan.terms import GIB, Band
+
+LAUNCHES = [
+    ("Qwen/Qwen3-0.6B", {}, 13.46, 3.8, 8.66),
+    ("Qwen/Qwen3-0.6B", {}, 15.71, 4.9, 11.19),
+    ("Qwen/Qwen3-0.6B", {"max_num_batched_tokens": 2048, "max_num_seqs": 128}, 18.96, 6.61, 15.09),
+    ("Qwen/Qwen3-0.6B", {"enforce_eager": True}, 13.46, 4.07, 9.28),
+    ("Qwen/Qwen3-1.7B", {"enforce_eager": True}, 13.46, 1.29, 2.94),
+    ("Qwen/Qwen3-1.7B", {}, 13.46, 1.05, 2.41),
+    ("Qwen/Qwen2.5-0.5B-Instruct", {"enforce_eager": True, "max_model_len": 2048}, 13.46, 4.64, 198.06),
+    ("google/gemma-3-1b-it", {}, 13.46, 2.52, 22.45),
+    (
+        "Qwen/Qwen3-4B",
+        {"enforce_eager": True, "max_model_len": 2048, "gpu_memory_utilization": 0.7},
+        20.71,
+        3.78,
+        13.44,
+    ),
+]
+"""Our own runs of vLLM 0.32.0 on two cores: model, options, and as printed the GiB of the host and of the KV cache, and
+the requests of max_model_len that run concurrently. The utilization is 0.5 where none is given."""
+
+
+@pytest.mark.parametrize(("name", "options", "host_gib", "cache_gib", "requests"), LAUNCHES)
+def test_the_cache_of_a_launch_is_in_the_planned_range(
+    name: str, options: dict[str, object], host_gib: float, cache_gib: float, requests: float
+) -> None:
+    """The printed KV cache is between the low and the high estimate, and holds as many requests as printed."""
+    model = subject_in_catalog(name, load.specs())
+    assert model is not None
+    options = {"max_model_len": 4096, "gpu_memory_utilization": 0.5, **options}
+    settings = settle(model.shape, options, "0.32.0", gpu_name="CPU-24GB", config=model.config, context="llm")
+    device = Device("CPU-24GB", Band(*(int(host_gib * GIB),) * 3), vendor="cpu")
+
+    planned = budget(model, settings, [device])
+
+    assert not settings.missing
+    assert planned.available is not None
+    assert planned.pool is not None
+    (low,), _, (high,) = planned.available
+    assert low <= cache_gib * GIB <= high
+    length = settings.scheduler.max_model_len
+    held = planned.pool.concurrency(planned.pool.blocks((int(cache_gib * GIB),)), length)
+    assert held == pytest.approx(requests, rel=0.005, abs=2 * 128 / length)  # the printed GiB are rounded
+
+
+def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--gpus cpu-24GB` plans a share of the host's memory; the answer names what no launch on a CPU has shown."""
+    offline = ("plan", "--offline", "--vllm", "0.33.0")
+
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "cpu-24GB")
+    assert status == 0
+    assert out.startswith("FITS     Qwen3-0.6B · 1\u00d7 CPU-24GB")
+    plan = planner.plan_model("Qwen/Qwen3-0.6B", "cpu-24GB", vllm="0.33.0")
+    assert plan.deployment is not None
+    assert not plan.deployment.env
+
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-32B", "--gpus", "cpu-24GB")
+    assert status == 1
+    assert "The weights need 61.0 GiB, but CPU-24GB has 23.5 GiB." in out
+    assert "GPUs" not in out.partition("\n")[2].replace("--gpus", "")
+
+    status, out, _ = run(capsys, *offline, "Qwen/Qwen3-8B-AWQ", "--gpus", "cpu-64GB")
+    assert status == 1
+    assert "Unknown: the memory of quantized weights on a CPU." in out
+
+    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "cpu")
+    assert re.match(r"(?:FITS|DOES NOT FIT|UNCERTAIN) +Qwen3-0.6B · 1\u00d7 CPU-\d+GB · ", out)
+
+
+def test_a_cache_larger_than_the_host_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """VLLM_CPU_KVCACHE_SPACE is compared with what the weights leave of the host's memory."""
+    plan = ("plan", "Qwen/Qwen3-0.6B", "--gpus", "cpu-24GB", "--offline", "--vllm", "0.33.0", "--env")
+
+    status, out, _ = run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=4000")
+    assert status == 1
+    assert "The requested KV cache needs 4000.00 GiB, and next to the weights only" in " ".join(out.split())
+
+    status, out, _ = run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=10")
+    assert status == 0
+    assert "KV cache 10.0 GiB" in out
+
+
+@pytest.mark.parametrize("gpus", ["cpu-24GB", "MI300X"])
+def test_files_are_written_for_nvidia_gpus_only(capsys: pytest.CaptureFixture[str], tmp_path: Path, gpus: str) -> None:
+    """Compose files and units request NVIDIA GPUs, so that none is written for other devices."""
+    status, _, error = run(
+        capsys, "plan", "Qwen/Qwen3-0.6B", "--gpus", gpus, "--offline", "--deploy", str(tmp_path / "new")
+    )
+
+    assert status == 2
+    assert "files are only written for NVIDIA GPUs; use the planned command" in error
