@@ -172,6 +172,16 @@ def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
         assert (gpu.version is not None) == (gpu.capability is not None and gpu.vendor == "nvidia")
 
 
+def test_lines_of_shared_memory_widen_no_other_gpu(shelf: Specs) -> None:
+    """Two hosts with a GB10 differ by 2%; GPUs with memory of their own and few lines still have less than 1%."""
+    gb10, *others = (shelf.gpu(name).total for name in ("GB10", "RTX5090", "MI300X", "L40S"))
+    assert gb10 is not None
+    assert gb10.high - gb10.low > 2
+    for total in others:
+        assert total is not None
+        assert total.expected - total.low < 0.01 * total.expected
+
+
 @pytest.mark.parametrize(
     ("name", "memory", "reported", "capability"),
     [
