@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import measured
 from measured import model, settled
 from test_budget import planned
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, Unprofiled, profile
@@ -57,6 +58,17 @@ def test_graphs_are_of_pieces_or_of_decoding_steps(release: str, *, has_pieces: 
     assert (graphs.piecewise > 0, graphs.full > 0) == (has_pieces, not has_pieces)
     none = settled(model(LARGE), release, {"enforce_eager": True}, "H100-80GB").graphs
     assert (none.piecewise, none.full) == (0, 0)
+    on_amd = settled(model(LARGE), release, {}, "MI300X").graphs
+    assert (on_amd.piecewise, on_amd.full) == (0, 0)
+
+
+def test_a_printed_launch_had_the_planned_graphs_and_clips() -> None:
+    """One clip is profiled with a batch of 2,048 tokens, and 35 graphs are captured for 256 requests."""
+    (launch,) = (start for start in measured.starts() if start.model == LARGE)
+    made = launch.budget
+    assert (made.settings.graphs.piecewise, made.settings.graphs.full) == (0, 35)
+    assert made.encoder is not None
+    assert made.encoder.description == "1 audio clip of 1,500 tokens"
 
 
 def test_the_encoder_is_profiled_with_as_many_clips_as_fit_into_a_batch() -> None:

@@ -983,7 +983,8 @@ class _LaunchSettler:
         if whole and self.is_pooling:
             pieces, whole = 1, 0
         if (pieces or whole) and self.is_crossed:
-            pieces, whole = self.by.crossed_graphs
+            # 0.33.0 config/model.py:1489, since 0.11.0.
+            pieces, whole = (0, 0) if self.is_rocm else self.by.crossed_graphs
         if whole and self.has_latent and not self.by.full_latent and major not in (9, 10):
             if major is None:
                 self.missing["compute capability of the GPU (CUDA graphs depend on it)"] = None
