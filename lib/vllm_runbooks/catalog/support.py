@@ -74,7 +74,6 @@ class Support:
         }
         return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
 
-
     def is_refused_on_rocm(self, *, method: str | None = None, backend: str | None = None) -> bool:
         """Whether a launch on AMD GPUs rejects a quantization method or an attention backend that it knows.
 
