@@ -653,8 +653,9 @@ def _extension(node: ast.stmt) -> _Extension:
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
             rest[:0] = _listed(first.right)
             first = first.left
-        if isinstance(first, ast.List) and first.elts and isinstance(first.elts[0], ast.Starred):
-            first, rest = first.elts[0].value, [*first.elts[1:], *rest]
+        if isinstance(first, ast.List) and first.elts and isinstance(unpacked := first.elts[0], ast.Starred):
+            rest = [*first.elts[1:], *rest]
+            first = unpacked.value
         return _Extension(name, rest, [target, first]) if _path(first) == name and rest else _Extension("", ())
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         if call.func.attr == "append":
