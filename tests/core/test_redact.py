@@ -68,7 +68,7 @@ PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{CANARY}\n{CANARY}\n-----END RSA PR
 HARMLESS = [
     "RPC error: InvalidAuthToken: Authentication token is missing or incorrect", "VLLM_API_KEY: is not set",
     "secret: mounted at /run", "client_secret: created", "the password for the database is stored in a vault",
-    '<token>bos</token>',
+    "<token>bos</token>",
     'export VLLM_API_KEY="${VLLM_API_KEY:?}"', r'"export VLLM_API_KEY=\"${VLLM_API_KEY:?is missing}\"\n"',
     "export VLLM_API_KEY=&quot;${VLLM_API_KEY:?}&quot;", "VLLM_API_KEY=&#34;$VLLM_API_KEY&#34; vllm serve m",
     "GPU-3f2a7c1e-9b1d-4c6e-8f00-1234567890ab", "commit 9c1b2e0f7c7a4b1d8e2f3a4b5c6d7e8f90a1b2c3",

@@ -638,7 +638,8 @@ class _LaunchSettler:
             return False
         if self.by.engine == "older" or switch is False:
             return not switch
-        if self.capability is None and "compute capability below 8.0" in self.by.older_for:
+        is_unknown = self.capability is None and not self.is_rocm  # 0.8.5 engine/arg_utils.py:1351 asks CUDA's GPUs
+        if is_unknown and "compute capability below 8.0" in self.by.older_for:
             self.missing["compute capability of the GPU (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)

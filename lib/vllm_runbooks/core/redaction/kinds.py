@@ -105,7 +105,10 @@ _MARKUP = (
     (
         "</",
         # A tokenizer's tokens are words.
-        rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>(?:(?<!<token>)|(?=\s{{0,40}}[^<>\s\d]{{0,400}}\d)){_CONTENT}",
+        (
+            rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>"
+            rf"(?:(?<!<token>)|(?=\s{{0,40}}[^<>\s\d]{{0,400}}\d)){_CONTENT}"
+        ),
         "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>",
         "<tokenizer>slow2-Fast4</tokenizer> <password></password> <token>bos</token>",
     ),
