@@ -79,6 +79,12 @@ def test_the_sentences_on_verdicts_are_true() -> None:
     assert [said["llm-d-planner", case]["max_concurrency"] for case in ("S2", "S3", "S4")] == [0, 0, 0]
     assert {said["ml-memguard", case]["verdict"] for case in ("S2", "S3", "S4")} == {"does not fit"}
     latent = {row["case"] for row in ROWS if row["peer"] == "llm-mem-planner" and row["verdict"] != "error"}
-    assert latent == {"N2", "N3", "N6"}
+    assert latent == {"N2", "N3", "N6", "H8"}
     refused = {(row["peer"], row["case"]) for row in ROWS if row["verdict"] == "does not fit"}
-    assert {pair for pair in refused if pair[1].startswith("N")} == {("ml-memguard", "N2")}
+    assert {pair for pair in refused if pair[1].startswith(("N", "H"))} == {
+        ("ml-memguard", "N2"),
+        ("ml-memguard", "H8"),
+        ("aiconfigurator", "H8"),
+        ("gpustack", "H5"),
+        ("llm-d-planner", "H5"),
+    }
