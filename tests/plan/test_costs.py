@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+import measured
 from rows import in_one_test
 from settings_fields import adjusted, make_settings
 from vllm_runbooks.catalog import specs
@@ -1095,3 +1096,28 @@ def test_an_estimate_on_shared_memory_can_be_negative(
     term = costs.graphs_reserved(_model(_LLAMA), settings, capability=capability)
     assert ("issues/44740" in term.source) is (low is not None)
     assert _gib(term)[0] == low if low is not None else _gib(term)[0] > 0
+
+
+@in_one_test(
+    ("release", "environment", "low_gib"),
+    [
+        ("0.11.0", {}, 0.24),
+        ("0.11.0", {"VLLM_USE_FLASHINFER_SAMPLER": "0"}, 1.39),
+        ("0.11.1", {}, 1.39),
+    ],
+)  # fmt: skip
+def test_a_sampler_that_depends_on_the_installation_widens_the_range(
+    release: str, environment: dict[str, str], low_gib: float
+) -> None:
+    """Up to 0.11.0, V1 samples with FlashInfer where it is installed: an image printed 5.01 GiB of KV cache on an L4."""
+    shape = measured.model("Qwen/Qwen2.5-7B-Instruct").shape
+    options = {"max_model_len": 8192, "gpu_memory_utilization": 0.9}
+    settings = measured.settled(
+        measured.model("Qwen/Qwen2.5-7B-Instruct"), release, options, "L4", environment=environment
+    )
+
+    band = costs.activation(shape, settings, capability=(8, 9)).band
+
+    assert band is not None
+    assert band.low / GIB == pytest.approx(low_gib, abs=0.02)
+    assert band.expected / GIB == pytest.approx(1.40, abs=0.02)

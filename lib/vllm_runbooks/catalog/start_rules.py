@@ -170,6 +170,8 @@ class SamplerRules:
     """Number of requests from which on Triton's kernel is used; None for never."""
     flashinfer: bool = False
     """FlashInfer's kernel is the default."""
+    flashinfer_if_installed: bool = False
+    """FlashInfer's kernel is the default where the package is installed, as in vLLM's images."""
     flashinfer_floor: tuple[int, int] = (7, 5)
     """Lowest compute capability for it."""
     flashinfer_v2: bool = False

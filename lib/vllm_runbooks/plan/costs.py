@@ -9,7 +9,7 @@ of launches it was compared with. Amounts are bytes on one GPU.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.specs import shares_memory
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
-from vllm_runbooks.plan.settings import LaunchSettings
+from vllm_runbooks.plan.settings import EITHER_SAMPLER, LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Compressed, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import compressed_heads, mxfp4_kernel
@@ -87,6 +87,10 @@ _ANY_MULTIPROCESSORS = (28, 120, 192)
 
 def _sampler(settings: LaunchSettings, rows: int) -> SamplerMemory:
     kind = "v2" if settings.is_v2_runner else settings.sampler
+    if kind == EITHER_SAMPLER:
+        sort, other = (_sampler(replace(settings, sampler=name), rows) for name in ("sort", "flashinfer"))
+        source = f"{sort.source}; with FlashInfer, which vLLM's images have, {other.low:g} to {other.high:g} values"
+        return replace(sort, low=other.low, source=source)
     if kind == "sort" and rows < _FULL_SORT_BELOW:
         kind = "sort of few rows"
     samplers: Iterable[SamplerMemory] = load_table("sampler_memory", SamplerMemory).values()

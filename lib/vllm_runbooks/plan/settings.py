@@ -142,7 +142,7 @@ class LaunchSettings:
     is_v2_runner: bool = False
     is_pooling: bool = False
     sampler: str = "sort"
-    """Implementation of top-k and top-p in the profiling run: "sort", "triton" or "flashinfer"."""
+    """Implementation of top-k and top-p in the profiling run: "sort", "triton", "flashinfer", or `EITHER_SAMPLER`."""
     cpu_offload_bytes: int = 0
     """`--cpu-offload-gb`: bytes of weights on the host instead of each GPU."""
     cache: CacheSettings = CacheSettings()
@@ -161,6 +161,8 @@ class LaunchSettings:
         return 4 if self.dtype == "float32" else 2
 
 
+EITHER_SAMPLER = "sort or flashinfer"
+"""FlashInfer's if it is installed."""
 _REQUESTS_OF_OLDER = 256
 """`max_num_seqs` of the older engine (0.7.2 engine/arg_utils.py:217, 0.8.5 :1501)."""
 _REQUESTS_EARLY = 1024
@@ -794,6 +796,8 @@ class _LaunchSettler:
             can = False
         if not self.is_cuda:  # 0.33.0 v1/sample/ops/topk_topp_sampler.py:118
             can = False
+        if can and switch is None and by.flashinfer_if_installed:
+            return EITHER_SAMPLER
         if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
                 self.missing["compute capability of the GPU (the sampler depends on it)"] = None
