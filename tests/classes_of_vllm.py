@@ -23,7 +23,10 @@ RANKS = (1, 2)
 
 
 def _config(config: dict[str, Any]) -> Any:
-    found = import_module("vllm.config")
+    found, classes = import_module("vllm.config"), import_module("transformers")
+    if (kind := config["model_type"]) not in classes.CONFIG_MAPPING:
+        # A class of the model's own files: any class keeps the fields of a file.
+        classes.AutoConfig.register(kind, type("Config", (classes.PreTrainedConfig,), {"model_type": kind}))
     folder = Path(tempfile.mkdtemp())
     (folder / "config.json").write_text(json.dumps(config))
     model = found.ModelConfig(

@@ -59,6 +59,7 @@ def test_the_shipped_files_are_good() -> None:
         ("RTX3090@node1,H800@node2", [("RTX3090", "node1"), ("H800", "node2")]),
         ("2xL4@a, T4 @ b", [("L4", "a"), ("L4", "a"), ("T4", "b")]),
         ("h-100 nvl", [("H100-NVL", None)]),
+        ("MI300X-OAM", [("MI300X", None)]),
         ("RTX 6000 Ada Generation", [("RTX 6000 Ada", None)]),
         ("H100x8", [("H100-80GB", None)] * 8),
         ("RTX 4090 x 2", [("RTX4090", None)] * 2),
@@ -84,6 +85,8 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
     ("spec", "said"),
     [
         ("A100", "ambiguous GPU name; use A100-40GB or A100-80GB"),
+        ("gfx942", "ambiguous GPU name; use MI300A, MI300X or MI325X"),
+        ("8xgfx950", "ambiguous GPU name; use MI350X or MI355X"),
         ("8xV100", "ambiguous GPU name; use V100-16GB or V100-32GB"),
         ("8xGaudi3", "Gaudi3: Intel Gaudi is not planned"),
         ("TPU-v6e", "TPU-v6e: Google TPU is not planned"),
@@ -167,6 +170,16 @@ def test_every_name_of_a_gpu_finds_it(shelf: Specs) -> None:
         for name in (gpu.name, *gpu.aliases):
             assert shelf.gpu(name) is gpu
         assert (gpu.version is not None) == (gpu.capability is not None and gpu.vendor == "nvidia")
+
+
+def test_lines_of_shared_memory_widen_no_other_gpu(shelf: Specs) -> None:
+    """Two hosts with a GB10 differ by 2%; GPUs with memory of their own and few lines still have less than 1%."""
+    gb10, *others = (shelf.gpu(name).total for name in ("GB10", "RTX5090", "MI300X", "L40S"))
+    assert gb10 is not None
+    assert gb10.high - gb10.low > 2
+    for total in others:
+        assert total is not None
+        assert total.expected - total.low < 0.01 * total.expected
 
 
 @pytest.mark.parametrize(

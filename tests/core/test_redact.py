@@ -61,11 +61,14 @@ NAMED = [
     f"Cookie: a=12345678; session={CANARY}", f"MYSQL_PWD={CANARY}", f"PASS={CANARY}", f"OPENAI_KEY={CANARY}",
     f"SECRET_KEY_BASE={CANARY}", f"API_TOKEN_V2={CANARY}", f"my_token={CANARY}", f"huggingface_token={CANARY}",
     f"DefaultEndpointsProtocol=https;AccountKey={CANARY};x=1", f"AZURE_STORAGE_KEY={CANARY}",
-    f"PRIVATE-TOKEN: {CANARY}", f"https://h/x?sv=1&sig={CANARY}&se=2", f"--api-key {CANARY}, {CANARY} again",
+    f"PRIVATE-TOKEN: {CANARY}", f"https://h/x?sv=1&sig={CANARY}&se=2", f"secret: {CANARY}ed",
+    f"--api-key {CANARY}, {CANARY} again",
 ]  # fmt: skip
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{CANARY}\n{CANARY}\n-----END RSA PRIVATE KEY-----"
 HARMLESS = [
     "RPC error: InvalidAuthToken: Authentication token is missing or incorrect", "VLLM_API_KEY: is not set",
+    "secret: mounted at /run", "client_secret: created", "the password for the database is stored in a vault",
+    "<token>bos</token>",
     'export VLLM_API_KEY="${VLLM_API_KEY:?}"', r'"export VLLM_API_KEY=\"${VLLM_API_KEY:?is missing}\"\n"',
     "export VLLM_API_KEY=&quot;${VLLM_API_KEY:?}&quot;", "VLLM_API_KEY=&#34;$VLLM_API_KEY&#34; vllm serve m",
     "GPU-3f2a7c1e-9b1d-4c6e-8f00-1234567890ab", "commit 9c1b2e0f7c7a4b1d8e2f3a4b5c6d7e8f90a1b2c3",

@@ -29,6 +29,7 @@ def test_a_constructed_log_gets_the_expected_diagnosis(case: dict[str, Any]) -> 
         "release_source": answer.vllm.source,
         "rules": answer.vllm.rules,
         "first_error": first.text if first else None,
+        "first_fix": answer.remedies[0].title if answer.remedies else None,
     }
     expected = case["expect"]
     assert {name: actual.get(name, getattr(answer.facts, name, None)) for name in expected} == expected

@@ -148,6 +148,46 @@ def test_a_command_of_another_model_is_not_mixed_with_the_log(
     assert (model in out.partition("FIXES")[2].partition("ALSO")[0]) != is_another
 
 
+SHORT = (
+    "INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version 0.19.0\n{named}\n"
+    "ERROR 11-20 09:14:40 [core.py:866] EngineCore failed to start.\n"
+    "ERROR 11-20 09:14:40 [core.py:866] ValueError: To serve at least one request with the models's max seq len "
+    "(65536), (8.0 GiB KV cache is needed, which is larger than the available KV cache memory (3.0 GiB). "
+    "Based on the available memory, the estimated maximum model length is 24576.\n"
+)
+QWEN = "vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --max-model-len 32768"
+LLAMA = "vllm serve meta-llama/Llama-3.1-8B-Instruct --port 8001 --gpu-memory-utilization 0.95"
+NONE = "launches, and the log is of none of them"
+
+
+@pytest.mark.parametrize(
+    ("named", "command", "edited", "note"),
+    [
+        ("non-default args: {{'model_tag': '{model}', 'max_model_len': 65536}}", [QWEN, LLAMA], None, NONE),
+        ("Starting to load model {model}...", [QWEN, LLAMA], None, NONE),
+        ("Starting to load model {model}...", [QWEN], None, ""),
+        ("Initializing a V1 LLM engine (v0.19.0) with config: model='{model}', max_seq_len=65536", [QWEN], None, ""),
+        ("Starting to load model meta-llama/Llama-3.1-8B-Instruct...", [QWEN, LLAMA], LLAMA, "the one in line 2"),
+        ("Starting to load model /models/a...", [QWEN], QWEN, ""),
+        ("non-default args: {{'model_tag': '/models/a', 'max_model_len': 65536}}", [QWEN, LLAMA], None, NONE),
+    ],
+)
+def test_a_command_that_the_log_is_not_of_is_not_edited(
+    named: str, command: list[str], edited: str | None, *, note: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever line names the model; of several launches the one that serves it is edited, and none if none does."""
+    log, script = tmp_path / "a.log", tmp_path / "a.sh"
+    said = named.format(model="mistralai/Mistral-7B-v0.3")
+    log.write_text(SHORT.format(named=f"INFO 11-20 09:14:02 [a.py:1] {said}"))
+    script.write_text("\n".join(command) + "\n")
+    document = json.loads(run(capsys, "diagnose", str(log), "--command", str(script), "--format", "json")[1])
+
+    served = (document["remedies"][0]["command"] or "").partition(" --")[0]
+    changed = [line for line in command if served == line.partition(" --")[0]]
+    assert changed == ([] if edited is None else [edited])
+    assert note in " ".join(document["notes"])
+
+
 def test_a_rejected_request_is_a_note_of_a_healthy_server(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """Exit status 0: the client has the problem."""
     log = tmp_path / "serve.log"

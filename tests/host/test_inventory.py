@@ -280,7 +280,7 @@ def test_a_snapshot_and_a_watch_read_the_same_memory(driver: Driver) -> None:
         looked = inventories.inspect(inventory.gpus_alone(), catalog.specs()).recommendation
         assert watched is not None
         assert looked is not None
-        assert watched.ranked[0].free_mib == looked.ranked[0].free_mib == card.free_mib == facts.free_mib
+        assert watched.ranked[0].free_mib == looked.ranked[0].free_mib == card.unused_mib == facts.free_mib
         seen[name] = (card.usable_mib, card.used_mib)
     assert seen == {"new": (81349, 2048), "old": (81920, 2619)}
 
@@ -289,7 +289,7 @@ def test_unknown_processes_stay_unknown(driver: Driver, tmp_path: Path) -> None:
     """A driver or series without processes does not mean that there are none."""
     driver(readings(nvmlDeviceGetComputeRunningProcesses=NVMLError(3), nvmlDeviceGetMigMode=NVMLError(4)))
     [card] = gpu_memory.Nvml().read().cards
-    assert (card.holders, card.is_mig) == (None, None)
+    assert (card.processes, card.is_mig) == (None, None)
     path = series(tmp_path, {0: (0.0, 0.0)}, {0: (0.0, 0.0)})
     for found in (
         inventory.watched(catalog.specs(), samples=2, every_s=0), inventory.recorded(path, catalog.specs()),

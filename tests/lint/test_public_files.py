@@ -1168,6 +1168,8 @@ def test_a_script_goes_on_with_the_variables_that_it_needs() -> None:
         ('@app.function(gpu="H100:4")', False),
         ('@app.function(gpu=["H100:2", "A100:4"])', False),
         ('@app.function(gpu="H100:2")\n@modal.experimental.clustered(size=2)', False),
+        ('@jobs.function(gpu="H100:2")', False),
+        ('@app.function(gpu="H100:2")\ndef outer():\n    @app.function(gpu="H100:8")\n    def inner(): pass', False),
     ],
 )
 def test_the_parallel_sizes_of_a_function_on_modal_need_its_gpus(
@@ -1192,3 +1194,46 @@ def serve():
 """
     rules = [issue.rule for issue in checking.lint_text(text, name="a.py").issues]
     assert ("meaning.more-gpus-than-given" in rules) is is_error
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        ("run.sh", "docker run --gpus all vllm/vllm-openai:v${{ steps.a.outputs.b }} org/m --dtype half\n", 1),
+        ("run.sh", "docker run --gpus all vllm/vllm-openai:$TAG org/m --dtype half\n", 1),
+        (
+            "parser.py",
+            "def strip(tokens):\n    while tokens and tokens[0] in ('vllm', 'serve'):\n        tokens.pop(0)\n",
+            0,
+        ),
+    ],
+)
+def test_launches_are_told_from_names_of_programs(name: str, text: str, count: int) -> None:
+    """An image with an unknown tag is launched; words that a program compares are not a command."""
+    assert launches(name, text) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("app.toml", 'entrypoint = ["vllm", "serve", "{model}", "--max-model-len", "{length}", "--host", "::1"]\n'),
+        (
+            "run.sh",
+            'bash -lc "\npython3 - <<\'PY\'\nprint({\n    \\"a\\": 1,\n})\nPY\nexec vllm serve org/m --host ::1\n"\n',
+        ),
+    ],
+)
+def test_values_that_a_program_fills_in_and_code_in_quotes_have_no_errors(name: str, text: str) -> None:
+    """`{length}` is filled in later; in double quotes the shell removes the backslashes before quotes."""
+    found = checking.lint_text(text, name=name)
+
+    assert found.deployments
+    assert [issue.message for issue in found.issues if issue.severity.value == "error"] == []
+
+
+def test_a_background_command_of_a_formatted_text_is_named_by_a_known_word() -> None:
+    """A word that the text fills in is not printed."""
+    text = 'import subprocess\nsubprocess.run(f"""{A}\\\n{B} nohup vllm serve org/m --host ::1 &\n""", shell=True)\n'
+    messages = [issue.message for issue in checking.lint_text(text, name="a.py").issues]
+
+    assert "\ufffc" not in "".join(messages)

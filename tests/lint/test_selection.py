@@ -105,9 +105,13 @@ SERVE = "vllm serve m \\\n  --max-num-sqs 8 \\\n"
     ],
 )
 def test_a_diff_can_be_applied_or_is_said_not_to(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_exact: bool
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    is_exact: bool,  # noqa: FBT001
 ) -> None:
-    """git applies a diff that has no redacted line; one that must show such a line is followed by a note."""
+    """Git applies a diff that has no redacted line; one that must show such a line is followed by a note."""
     monkeypatch.chdir(tmp_path)
     subprocess.run(["git", "init", "-q", "."], check=True)
     Path("run.sh").write_text(text)

@@ -153,7 +153,7 @@ def is_right(state: State, found: Probed) -> bool:
     cause = found.answer["cause"]
     if state.condition is None:
         return cause is None and found.status == 0
-    proofs = [proof["rung"] or proof["fact"] for proof in (cause or {}).get("proofs", ())]
+    proofs = [proof["health_check"] or proof["fact"] for proof in (cause or {}).get("proofs", ())]
     return found.status == 1 and cause is not None and cause["id"] == state.condition and state.proof in proofs
 
 

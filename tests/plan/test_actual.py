@@ -460,6 +460,26 @@ def test_a_slightly_lower_utilization_is_not_offered_if_much_less_is_free() -> N
     assert [edit for remedy in found.remedies for edit in remedy.edits] == []
 
 
+def test_a_negative_graph_estimate_on_shared_memory_is_within_the_plan() -> None:
+    """A GB10 with one kind of CUDA graphs printed -0.81 GiB: the plan's range includes it."""
+    printed = {
+        "model": "nvidia/Qwen3.6-27B-NVFP4", "max_model_len": 262144, "quantization": "modelopt",
+        "gpu_memory_utilization": 0.7, "kv_cache_dtype": "fp8", "max_num_batched_tokens": 65536, "max_num_seqs": 8,
+        "speculative_config": {"method": "mtp", "num_speculative_tokens": 2},
+    }  # fmt: skip
+    text = (
+        f"INFO 07-02 21:58:11 [api_utils.py:273] non-default args: {printed!r}\n"
+        "INFO 07-02 22:01:13 [gpu_model_runner.py:5255] Model loading took 20.57 GiB memory and 139.645153 seconds\n"
+        "INFO 07-02 22:04:54 [gpu_model_runner.py:6588] Estimated CUDA graph memory: -0.81 GiB total\n"
+        "INFO 07-02 22:04:55 [gpu_worker.py:515] Available KV cache memory: 48.6 GiB\n"
+    )
+    found = compared(replace(sources.paste(text), vllm="0.23.0"), gpus="GB10")
+
+    estimate = term(found, "cuda_graphs_estimated")
+    assert estimate.actual_gib == -0.81
+    assert "within the planned range" in estimate.explained
+
+
 def test_a_plan_refuted_by_the_launch_rejects_no_fix() -> None:
     """The launch created its cache although the plan had no room, so no fix is dropped."""
     example = catalog.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]

@@ -71,6 +71,12 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     ),
     # vLLM's own class (0.32.0 transformers_utils/configs/qwen3_asr.py), whose text part is not transformers'.
     "qwen3_asr": {"max_position_embeddings": 128000},
+    # The classes of the models' own files (https://github.com/inclusionAI/Ling, configuration_bailing_moe.py).
+    "bailing_moe": {
+        "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,
+        "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
+        "num_nextn_predict_layers": 0,
+    },
     # The class of the model's own files.
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,

@@ -215,13 +215,18 @@ def test_a_family_that_learns_its_positions_has_no_table_of_cosines(model_type: 
 
 @pytest.mark.parametrize(
     ("model_type", "field", "harmless", "value"),
-    [("stablelm", "qk_layernorm", False, True), ("opt", "word_embed_proj_dim", 1024, 512)],
+    [
+        ("stablelm", "qk_layernorm", False, True),
+        ("opt", "word_embed_proj_dim", 1024, 512),
+        ("bailing_moe", "use_bias", False, True),
+    ],
 )
 def test_modules_that_are_not_counted_leave_the_weights_unknown(
     model_type: str, field: str, harmless: Any, value: Any
 ) -> None:
-    """StableLM's norms of heads and OPT's narrower embedding are named as missing, not left out."""
-    found = [inventory(shape({**_SMALL, "model_type": model_type, field: each})).missing for each in (harmless, value)]
+    """StableLM's norms of heads, OPT's narrower embedding and Ling's biases are named as missing, not left out."""
+    told = {**_SMALL, "model_type": model_type}
+    found = [inventory(shape({**told, field: each})).missing for each in (harmless, value)]
     assert found == [(), (f"sizes with {field}",)]
 
 

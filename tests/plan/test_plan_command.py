@@ -298,6 +298,10 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
             "modelopt needs compute capability 8.9",
         ),
         (
+            ("nvidia/Qwen3.6-27B-NVFP4", "--gpus", "MI300X", "--vllm", "0.16.0", "--tp", "1"),
+            "rejects quantization modelopt on AMD GPUs (MI300X)",
+        ),
+        (
             ("google/gemma-3-27b-it", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1", *SHARE),
             "vLLM's own check passes",
         ),
@@ -311,6 +315,15 @@ def test_a_launch_that_the_release_rejects_does_not_fit(
 
     assert found["fits"] is False
     assert says in found["limits"][0]
+
+
+@pytest.mark.parametrize(("model", "vllm"), [("nvidia/Qwen3.6-27B-NVFP4", "0.33.0"), ("Qwen/Qwen3-8B", "0.8.5")])
+def test_a_launch_that_the_release_accepts_on_amd_gpus_fits(model: str, vllm: str) -> None:
+    """Newer releases accept NVFP4; the engine of an old one does not depend on an AMD GPU's capability."""
+    planned = planner.plan_model(model, "MI300X", vllm=vllm)
+
+    assert planned.fits
+    assert planned.limits == ()
 
 
 def test_a_class_of_transformers_is_planned() -> None:

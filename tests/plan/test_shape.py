@@ -193,16 +193,6 @@ def test_an_unused_window_has_no_effect() -> None:
     assert outline(used) == {"full dense": 2, "sliding dense": 2}
 
 
-def test_encoder_decoder_models_name_the_cache_of_the_encoders_output() -> None:
-    """Whisper's files say why no plan is possible: each request also has a cache for 1500 encoder positions."""
-    files = {file.id: file for file in specs.load(spec_files.compile_specs).files}
-    for name in ("openai/whisper-large-v3", "openai/whisper-large-v3-turbo"):
-        assert shape(files[name].config).missing == (
-            "architecture WhisperForConditionalGeneration",
-            "the KV cache for the encoder's output of an encoder-decoder model",
-        )
-
-
 def test_partial_configurations_name_missing_fields() -> None:
     """In a partial file a missing field is unknown, even if the class has a default."""
     assert shape(SMALL).missing == ()

@@ -30,7 +30,7 @@ from vllm_runbooks.authoring import json_schemas
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import serving_file
-from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving, is_measured
+from vllm_runbooks.catalog.serving import HEALTH_CHECKS, LOAD, Serving, is_measured
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
@@ -396,16 +396,16 @@ class _Chatless(Vllm):
         return super()._answer(path, raw)
 
 
-@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != LOAD])
-def test_every_failure_of_a_required_health_check_fails_the_server(rung: str) -> None:
+@pytest.mark.parametrize("name", [name for name in HEALTH_CHECKS if name != LOAD])
+def test_every_failure_of_a_required_health_check_fails_the_server(name: str) -> None:
     """For any reason, it is a finding."""
-    reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
+    reasons = {"unreachable", "tls", *_WAYS[name]} | ({"key-refused", "engine-dead"} if name != "port" else set())
     for reason in reasons:
-        found = checking.health(observed(health_checks=(HealthCheck(rung, LaunchResult.FAILED, "x", reason=reason),)))
+        found = checking.health(observed(health_checks=(HealthCheck(name, LaunchResult.FAILED, "x", reason=reason),)))
 
         assert found.verdict is Verdict.FAIL, reason
         assert found.cause is not None, reason
-        assert found.cause.proofs[0].health_check == rung, reason
+        assert found.cause.proofs[0].health_check == name, reason
 
 
 _ANY = ("no-answer", "no-http", "refused", "failed")
@@ -1177,7 +1177,11 @@ FAULTS = [
     ("fact: kv_use, over: every", "fact: kv_use, over: window", "does not go with a gauge"),
     ("op: '>', limit: 0.05", "op: '!=', limit: 0.05", "'!=' is not one of"),
     ("reason: [no-template]", "reason: [no-plate]", "'no-plate' is not one of"),
-    ("rung: [models], reason: [no-models", "rung: [modles], reason: [no-models", "'modles' is not one of"),
+    (
+        "health_check: [models], reason: [no-models",
+        "health_check: [modles], reason: [no-models",
+        "'modles' is not one of",
+    ),
     ("{waiting} requests are waiting, none is running", "{witing} requests wait, none runs", "{witing} is not a fact"),
     ("name: max_num_seqs, value: '{half_running}'", "name: max_num_seq, value: '{half_running}'", "in no release"),
     ("id: serving.queue\n", "id: serving.errors\n", "is not a unique id"),

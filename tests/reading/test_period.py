@@ -44,6 +44,12 @@ def test_only_the_lines_of_a_period_count_after_the_startup() -> None:
     assert (part.release, part.facts.kv_cache_tokens) == (whole.release, whole.facts.kv_cache_tokens)
 
 
+@pytest.mark.parametrize("zone", ["Z", ".123456Z", "+08:00", " +0800", "-05", ",5"])
+def test_a_time_with_a_zone_is_read(zone: str) -> None:
+    """As written: the log's own times have no zone."""
+    assert period(f"2026-11-20T20:30:00{zone}", None) == period("11-20 20:30", None)
+
+
 def test_an_error_outside_the_period_is_no_finding() -> None:
     """An error before or after it is ignored; one at its end is found."""
     hits = {name for start in read(LOG, until="11-20 22:00:01") for name in (h.symptom for h in start.hits)}

@@ -317,6 +317,15 @@ def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
 
 
+def test_the_pack_of_a_running_server_says_that_it_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server without a problem has no unknown cause."""
+    log = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
+    out = run(capsys, "pack", str(log), "--no-inventory", "-o", str(here / "a.zip"))[1]
+
+    assert "running: the server runs" in out
+    assert "unknown cause" not in out
+
+
 def test_without_a_cause_there_is_a_pack(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Unknown failures need it most; a command alone can be packed too."""
     (here / "odd.log").write_text("ValueError: something that no catalog knows\n")

@@ -38,6 +38,15 @@ CAUSE = {"root_cause": {"symptom": "port.in_use", "class": "port"}, "findings": 
             "healthy (ready)", "", CheckState.NO_PROBLEM_FOUND, "no expectation recorded",
         ),
         (
+            {"verdict": "pass", "reason": "running: errors 5", "outcome": "running", "facts": {"errors": 5}},
+            "runs with incidents (running)", "", CheckState.RUNS_WITH_INCIDENTS,
+            "running: errors 5; no expectation recorded",
+        ),
+        (
+            {"verdict": "pass", "reason": "running: no problems", "outcome": "running", "facts": {"errors": 0}},
+            "healthy (running)", "", CheckState.NO_PROBLEM_FOUND, "no expectation recorded",
+        ),
+        (
             {"verdict": "fail", "reason": "failed: unknown cause", "outcome": "failed"},
             "no cause found (failed)", "", CheckState.PROBLEM_FOUND, "no expectation recorded",
         ),

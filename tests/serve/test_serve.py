@@ -29,7 +29,7 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Outcome
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
-from vllm_runbooks.host.records import GpuProcess
+from vllm_runbooks.host.records import GpuFacts, GpuProcess
 from vllm_runbooks.host.running import RedactedOutput, SupervisedCommand
 from vllm_runbooks.plan import planner
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, LaunchResult
@@ -649,7 +649,7 @@ class Card:
         """One more GiB each time."""
         self.used += 1024
         holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_host_pid=self.is_of_host)
-        card = gpu_memory.GpuMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_mig=self.is_mig)
+        card = GpuFacts(0, "A", "GPU-1", 81920, used_mib=self.used, processes=(holder,), is_mig=self.is_mig)
         return gpu_memory.MemoryReading(0, (card,))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from vllm_runbooks.catalog import complete, folders
+from vllm_runbooks.core.console import given
 from vllm_runbooks.core.errors import InputError
 
 
@@ -38,13 +39,12 @@ def _set_for(context: click.Context, name: str, value: str) -> None:
     context.call_on_close(restore)
 
 
-CATALOG = click.option(
-    "--catalog",
+CATALOG = given.value(
+    "--catalog DIR",
+    "Additional catalog folder (with symptoms/); repeatable.",
     multiple=True,
-    metavar="DIR",
     expose_value=False,
     callback=_use,
-    help="Additional catalog folder (with symptoms/); repeatable.",
 )
 
 
@@ -57,11 +57,10 @@ def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None
     _set_for(context, languages.LANG, lang)
 
 
-LANG = click.option(
-    "--lang",
-    metavar="LANG",
-    type=complete.LANGUAGE,
+LANG = given.value(
+    "--lang LANG",
+    "Language of the output: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
+    complete.LANGUAGE,
     expose_value=False,
     callback=_speak,
-    help="Language of the output: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
 )

@@ -80,7 +80,7 @@ class ServingTest(Authored):
     """Another gauge of the same sample to compare with."""
     times: float = 1.0
     """Factor on that gauge."""
-    rung: tuple[str, ...] = ()
+    health_check: tuple[str, ...] = ()
     """Health checks, one of which failed."""
     reason: tuple[str, ...] = ()
     """Accepted reasons, from `REASONS`."""
@@ -167,7 +167,7 @@ REASONS: Mapping[str, str] = {
 
 LOAD = "load"
 
-RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools", LOAD)
+HEALTH_CHECKS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools", LOAD)
 """The ladder of a diagnosis, from the lowest."""
 
 TYPES = ("gauge", "counter", "histogram")

@@ -35,6 +35,7 @@ _MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,3})\s?(?:g(?:
 _CPU = re.compile(r"cpu(?:[\s:_-]*(?P<gib>[1-9]\d{0,5})\s?g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
 _LIKE_CPU = re.compile(r"cpu[\s:_@-]*(?:\d|node|\Z)[^./]*\Z", re.ASCII | re.IGNORECASE)
 _MAX_NAME = 100
+_TARGET = re.compile(r"gfx(?P<major>\d{1,2})(?P<minor>\d)[0-9a-f]", re.ASCII)
 _APART = re.compile(r"[\s_-]+")
 _WORDS_APART = re.compile(r"(?:[\s-]|(?<![0-9])_|_(?![0-9]))+")
 """Between words; an underscore between digits is a decimal point."""
@@ -590,6 +591,12 @@ class Specs:
         by_name = {gpu.name: gpu for gpu in self.table.gpus}
         return [by_name[name] for name in _continuing(key, by_name)]
 
+    def _of_target(self, key: str) -> list[Gpu]:
+        """AMD GPUs of a compiler target: gfx942 is what PyTorch reports as 9.4."""
+        target = _TARGET.fullmatch(key)
+        version = f"{target['major']}.{target['minor']}" if target else ""
+        return [gpu for gpu in self.table.gpus if gpu.vendor == "amd" and gpu.capability == version]
+
     def known(self, name: str) -> Gpu | None:
         """The GPU of that name; None if none or several have it."""
         if name not in self._known:
@@ -609,7 +616,7 @@ class Specs:
         key = name_key(text)
         if exact := self._exact.get(key):
             return exact
-        fitting = self._beginning(key)
+        fitting = self._beginning(key) or self._of_target(key)
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -669,7 +676,8 @@ class Specs:
         return tuple(cards)
 
     def _named(self, name: str, node: str | None) -> tuple[HostGpu, ...]:
-        counted = _COUNT_FIRST.fullmatch(name) or _COUNT_LAST.fullmatch(name)
+        is_target = _TARGET.fullmatch(name.casefold())  # its x and digits are no count
+        counted = None if is_target else _COUNT_FIRST.fullmatch(name) or _COUNT_LAST.fullmatch(name)
         count = int(counted["count"]) if counted else 1
         if not 0 < count <= MAX_GPUS:
             raise InputError(f"{name}: use 1 to {MAX_GPUS} GPUs")

@@ -118,6 +118,8 @@ class CudaGraphRules:
     full_graphs: str = ""
     """Models with full graphs for decoding steps, too: "" none, "state" those with states,
     "all"."""
+    crossed_graphs: tuple[int, int] = (1, 0)
+    """Graphs of encoder-decoder models: of pieces, and of whole steps: 0 none, 1 of decoding."""
     full_latent: bool = False
     """Latent attention has them also on GPUs other than compute capability 9 and 10."""
     lora_graphs: bool = False

@@ -74,6 +74,16 @@ class Support:
         }
         return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
 
+    def is_refused_on_rocm(self, *, method: str | None = None, backend: str | None = None) -> bool:
+        """Whether a launch on AMD GPUs rejects a quantization method or an attention backend that it knows.
+
+        A method may be replaced by one with a longer name, such as `modelopt` by `modelopt_fp4`.
+        """
+        accepted = self.facts.get("rocm_quantizations")
+        if method in self.quantizations and accepted is not None:
+            return not any(name.startswith(method) for name in accepted)
+        return backend in self.facts.get("rocm_refused_backends", ())
+
 
 def _at(runs: list[list[Any]], position: int) -> list[Any] | None:
     """Value of a fact in a release: None if it has none, else [] or [value]."""

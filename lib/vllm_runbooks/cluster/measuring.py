@@ -17,6 +17,7 @@ from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core import moments
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_record
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeFacts, Unread
 
@@ -56,7 +57,7 @@ def measure(
     """
     named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}
     lacking = f"; {len(carrier.unread)} could not be reached" if carrier.unread else ""
-    say(f"collecting facts from {len(named)} node{'s' * (len(named) != 1)}{lacking}")
+    say(f"collecting facts from {count_of(len(named), 'node')}{lacking}")
     nodes, unread = _facts(carrier, model, named)
     names = [node.name for node in nodes]
     cluster = Cluster(

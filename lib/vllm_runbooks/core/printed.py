@@ -94,8 +94,10 @@ def period(since: str | None, until: str | None) -> Period | None:
     return Period(first, last) if first or last else None
 
 
-_GIVEN_TIME = re.compile(r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?")
-"""The year is ignored because vLLM does not print it."""
+_GIVEN_TIME = re.compile(
+    r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d(?::?\d\d)?))?"
+)
+"""The year, the time zone and fractions of a second are ignored because vLLM does not print them."""
 
 
 def number(text: str) -> float | None:

@@ -248,20 +248,27 @@ def _ways(request: _Request, reported: LaunchReport) -> _Ways:
 
     logged_command = next((start.command for start in reported.starts if start.command is not None), None)
     base = LaunchCommand(
-        command, reported.arguments, reported.release.rules, request.knowledge, logged_command=logged_command
+        command,
+        reported.arguments,
+        reported.release.rules,
+        request.knowledge,
+        logged_command=logged_command,
+        model=reported.facts.model,
     )
-    if base.other_model:  # another launch's options would be mixed with this one's figures
+    say = Wording(request.catalog.lang)
+    chosen = [say(base.choice)] if base.choice is not None else []
+    if base.is_another:  # another launch's options would be mixed with this one's figures
         ways = _ways(request._replace(evidence=replace(request.evidence, command=None)), reported)
-        return ways._replace(findings=(*_differing(base.differences(), request.catalog), *ways.findings))
+        differing = _differing(base.differences(), request.catalog)
+        return ways._replace(findings=(*differing, *ways.findings), notes=(*chosen, *ways.notes))
     memory = _memory(request, reported, base)
     if command is not None:
         ways = _unchecked(request, reported, {**base.flags, **reported.arguments}, memory)
-    steps, say = base.offered(ways.steps), Wording(request.catalog.lang)
+    steps = base.offered(ways.steps)
     titles = {step.title for step in steps}
     left = "Fix left out because vLLM rejects its command: {title}."
     refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
     compared = (*_differing(base.differences(), request.catalog), *_unused(request, reported, base))
-    chosen = [say(base.choice)] if base.choice is not None else []
     notes = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)

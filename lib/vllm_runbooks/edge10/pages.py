@@ -26,6 +26,7 @@ from vllm_runbooks.core.views.elements import (
     verdict,
 )
 from vllm_runbooks.core.views.styled import plain
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.edge10 import findings_render as edge10_findings
 from vllm_runbooks.edge10.artefacts import render as edge10_checks
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
@@ -60,8 +61,8 @@ def scripts(results: Mapping[str, LintedScripts]) -> RenderedView:
     """Show the problems of scripts, file by file, and what each script does."""
     whole = edge10_scripts.merged(results)
     is_wrong = bool(issues.wrong(whole.issues))
-    files = "1 script" if len(results) == 1 else f"{len(results)} scripts"
-    headline = Headline("not ok" if is_wrong else "ok", f"{issues.counted(whole.issues) or 'no problems'} in {files}")
+    counts = f"{issues.counted(whole.issues) or 'no problems'} in {count_of(len(results), 'script')}"
+    headline = Headline("not ok" if is_wrong else "ok", counts)
     pages = [verdict(headline, _TONES[not is_wrong] if whole.steps else AMBER)]
     for name, linted in results.items():
         does = ", ".join(dict.fromkeys(step.step for step in linted.steps)) or edge10_scripts.UNKNOWN

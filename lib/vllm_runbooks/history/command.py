@@ -49,11 +49,8 @@ def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> t
     raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")
 
 
-_SINCE = click.option(
-    "--since",
-    metavar="WHEN",
-    callback=_moment,
-    help="Only entries since then: an age such as 30m, 12h, 7d or 2w, or a date (UTC).",
+_SINCE = given.value(
+    "--since WHEN", "Only entries since then: an age such as 30m, 12h, 7d or 2w, or a date (UTC).", callback=_moment
 )
 
 
@@ -168,12 +165,11 @@ def export(target: str, since: str | None) -> None:
 
 
 @history.command(epilog=given.examples("history prune --keep 90d", "history prune --keep 1000"))
-@click.option(
-    "--keep",
-    metavar="AGE|N",
+@given.value(
+    "--keep AGE|N",
+    "Keep entries younger than this, such as 90d, or the newest N; a check counts as one.",
     callback=_kept,
     required=True,
-    help="Keep entries younger than this, such as 90d, or the newest N; a check counts as one.",
 )
 def prune(keep: tuple[float | None, int | None]) -> None:
     """Remove old entries.

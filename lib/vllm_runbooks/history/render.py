@@ -253,16 +253,19 @@ def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, botto
     return labels
 
 
+_NONE = "no differences"
+
+
+def _sections(comparison: EntryDifferences) -> tuple[tuple[str, tuple[Differing, ...]], ...]:
+    return ("Inputs", comparison.inputs), ("Environment", comparison.environment), ("Results", comparison.results)
+
+
 def difference(comparison: EntryDifferences) -> RenderedView:
     """`compared` for a notebook."""
     parts = [tag("p", f"<b>a</b> {escape(comparison.a)}<br><b>b</b> {escape(comparison.b)}")]
-    for title, some, none in (
-        ("Inputs", comparison.inputs, "no differences"),
-        ("Environment", comparison.environment, "no differences"),
-        ("Results", comparison.results, "no differences"),
-    ):
+    for title, some in _sections(comparison):
         rows = [[tag("code", escape(d.name)), escape(_value(d.a)), escape(_value(d.b)), escape(_by(d))] for d in some]
-        body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
+        body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(_NONE)
         parts += [heading(title), body]
     parts += [remark(f"Note: {sentence_of(note)}") for note in comparison.notes]
     return RenderedView(compared(comparison), "".join(parts))
@@ -281,14 +284,10 @@ def _number(value: float | None) -> str:
 def compared(comparison: EntryDifferences) -> str:
     """Different inputs, then environments, then results."""
     lines = [f"a: {comparison.a}", f"b: {comparison.b}"]
-    for title, some, none in (
-        ("Inputs", comparison.inputs, "no differences"),
-        ("Environment", comparison.environment, "no differences"),
-        ("Results", comparison.results, "no differences"),
-    ):
+    for title, some in _sections(comparison):
         lines += ["", title, *(line for differing in some for line in _described(differing))]
         if not some:
-            lines.append(f"  {none}")
+            lines.append(f"  {_NONE}")
     lines += ["", *(f"Note: {sentence_of(note)}" for note in comparison.notes)] if comparison.notes else []
     return visible("\n".join(_one_line(line) if line else line for line in lines) + "\n")
 

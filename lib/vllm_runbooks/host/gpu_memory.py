@@ -29,62 +29,14 @@ _MAX_SERIES = 64 << 20
 
 
 @dataclass(frozen=True)
-class GpuMemory:
-    """Memory of one GPU at one time."""
-
-    index: int
-    name: str | None
-    uuid: str | None
-    total_mib: float | None
-    used_mib: float | None
-    """Memory of processes; includes the reserved memory if `reserved_mib` is None."""
-    busy_percent: float | None = None
-    holders: tuple[GpuProcess, ...] | None = None
-    is_mig: bool | None = None
-    reserved_mib: float | None = None
-    error: str | None = None
-
-    @property
-    def usable_mib(self) -> float | None:
-        """Memory for processes."""
-        return None if self.total_mib is None else self.total_mib - (self.reserved_mib or 0)
-
-    @property
-    def free_mib(self) -> float | None:
-        """Free memory for processes."""
-        return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
-
-    @property
-    def facts(self) -> GpuFacts:
-        """The same as `GpuFacts` of a snapshot."""
-        return GpuFacts(
-            self.index,
-            self.name,
-            self.uuid,
-            self.total_mib,
-            self.reserved_mib,
-            self.used_mib,
-            busy_percent=self.busy_percent,
-            is_mig=self.is_mig,
-            processes=self.holders,
-            error=self.error,
-        )
-
-    @property
-    def key(self) -> str:
-        """UUID if known: the number of a GPU may differ between processes."""
-        return self.uuid or f"{self.index}"
-
-
-@dataclass(frozen=True)
 class MemoryReading:
     """All GPUs at one time."""
 
     at_s: float
     """By the monotonic clock, or since the beginning of a series."""
-    cards: tuple[GpuMemory, ...]
+    cards: tuple[GpuFacts, ...]
 
-    def of(self, numbers: Sequence[int]) -> tuple[GpuMemory, ...]:
+    def of(self, numbers: Sequence[int]) -> tuple[GpuFacts, ...]:
         """GPUs with these indices, if they exist."""
         by_number = {card.index: card for card in self.cards}
         return tuple(by_number[number] for number in numbers if number in by_number)
@@ -173,7 +125,7 @@ def _reading(line: str, where: str) -> MemoryReading:
     parsed = record(_SeriesLine, data)
     cards = tuple(map(_card, parsed.gpus))
     for card in cards:
-        snapshots.check_card(card.facts, where)
+        snapshots.check_card(card, where)
     numbers = [card.index for card in cards]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
@@ -181,11 +133,11 @@ def _reading(line: str, where: str) -> MemoryReading:
     return MemoryReading(parsed.at_s, cards)
 
 
-def _card(gpu: _SeriesGpu) -> GpuMemory:
+def _card(gpu: _SeriesGpu) -> GpuFacts:
     values = {**vars(gpu)}
     processes = values.pop("processes")
     holders = (GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in processes or ())
-    return GpuMemory(**values, holders=None if processes is None else tuple(holders))
+    return GpuFacts(**values, processes=None if processes is None else tuple(holders))
 
 
 class DriverMemory(NamedTuple):
@@ -234,15 +186,15 @@ class Nvml:
 
     def read(self) -> MemoryReading:
         """Read all GPUs."""
-        lost = (GpuMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
+        lost = (GpuFacts(index, error=error) for index, error in self.lost.items())
         cards = (*(self.card(*handle) for handle in self.handles.items()), *lost)
         return MemoryReading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
-    def card(self, index: int, handle: Any) -> GpuMemory:
+    def card(self, index: int, handle: Any) -> GpuFacts:
         """Read one GPU."""
         memory = self.memory(handle)
         busy = self.ask("nvmlDeviceGetUtilizationRates", handle)
-        return GpuMemory(
+        return GpuFacts(
             index=index,
             name=self.ask("nvmlDeviceGetName", handle),
             uuid=self.ask("nvmlDeviceGetUUID", handle),
@@ -251,7 +203,7 @@ class Nvml:
             used_mib=memory and memory.used,
             busy_percent=None if busy is None else float(busy.gpu),
             is_mig=self.is_mig(handle),
-            holders=self.holders(handle),
+            processes=self.processes(handle),
         )
 
     def memory(self, handle: Any) -> DriverMemory | None:
@@ -267,7 +219,7 @@ class Nvml:
         mode = self.ask("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
         return None if mode is None else bool(mode[0])
 
-    def holders(self, handle: Any) -> tuple[GpuProcess, ...] | None:
+    def processes(self, handle: Any) -> tuple[GpuProcess, ...] | None:
         """Processes that compute on a GPU; None if unknown."""
         processes = self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
         if processes is None:

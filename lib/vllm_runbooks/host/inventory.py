@@ -23,7 +23,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import leftovers, memory_limit
-from vllm_runbooks.host.gpu_memory import GpuMemory, MemoryReading, Nvml, series
+from vllm_runbooks.host.gpu_memory import MemoryReading, Nvml, series
 from vllm_runbooks.host.records import (
     GpuFacts,
     GpuPair,
@@ -140,7 +140,7 @@ def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspe
 def seen(readings: Sequence[MemoryReading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
     """The GPUs of the last look, with the one recommended after all looks."""
     seconds = readings[-1].at_s - readings[0].at_s
-    inventory = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
+    inventory = redact_record(Inventory(source=source, gpus=readings[-1].cards))
     totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in inventory.gpus}
     return inventories.inspect(inventory, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
 
@@ -151,11 +151,11 @@ def uses(readings: Sequence[MemoryReading], totals: Mapping[int, float | None]) 
     return tuple(_use(number, [reading.of([number]) for reading in readings], totals) for number in numbers)
 
 
-def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[int, float | None]) -> GpuUse:
+def _use(number: int, looks: Sequence[tuple[GpuFacts, ...]], totals: Mapping[int, float | None]) -> GpuUse:
     seen = [look[0] if look else None for look in looks]
     last = next(card for card in reversed(seen) if card is not None)
     total = totals.get(number)
-    holders_by_look = [None if card is None else card.holders for card in seen]
+    holders_by_look = [None if card is None else card.processes for card in seen]
     others = tuple(
         dict.fromkeys(redact_record(process).says for holders in holders_by_look for process in holders or ())
     )
@@ -166,7 +166,7 @@ def _use(number: int, looks: Sequence[tuple[GpuMemory, ...]], totals: Mapping[in
         tuple(None if card is None else card.used_mib for card in seen),
         tuple(None if card is None else card.busy_percent for card in seen),
         others if others or None not in holders_by_look else None,
-        inventories.unfit(last.facts),
+        inventories.unfit(last),
     )
 
 
@@ -191,8 +191,8 @@ def _gpu(
     rows = ask("nvmlDeviceGetRemappedRows", handle)
     persistent = ask("nvmlDeviceGetPersistenceMode", handle)
     return replace(
-        card.facts,
-        free_mib=card.free_mib,
+        card,
+        free_mib=card.unused_mib,
         capability=None if capability is None else f"{capability[0]}.{capability[1]}",
         mig_instances=_parts(driver, handle) if card.is_mig else (),
         pci_bus=bus,
@@ -217,7 +217,7 @@ def _gpu(
         compute_mode=_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
         nvlinks=_nvlinks(driver, handle),
         xids=None if xids is None or bus is None else tuple(number for at, number in xids if _is_same(at, bus)),
-        processes=None if card.holders is None else tuple(_process(holder, orphans) for holder in card.holders),
+        processes=None if card.processes is None else tuple(_process(holder, orphans) for holder in card.processes),
     )
 
 

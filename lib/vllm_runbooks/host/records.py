@@ -109,6 +109,21 @@ class GpuFacts:
     error: str | None = None
     """The driver's error instead of access, as "GPU is lost"."""
 
+    @property
+    def usable_mib(self) -> float | None:
+        """Memory for processes."""
+        return None if self.total_mib is None else self.total_mib - (self.reserved_mib or 0)
+
+    @property
+    def unused_mib(self) -> float | None:
+        """Memory for processes that none uses."""
+        return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
+
+    @property
+    def key(self) -> str:
+        """UUID if known: the number of a GPU may differ between processes."""
+        return self.uuid or f"{self.index}"
+
 
 @dataclass(frozen=True)
 class CsvColumn:

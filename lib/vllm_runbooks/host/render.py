@@ -60,7 +60,7 @@ def view(host: Inspected) -> list[TextBlock]:
 
 
 def _summary(inventory: Inventory) -> Iterator[str]:
-    count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
+    count = count_of(len(inventory.gpus), "GPU")
     why = f": {inventory.no_gpus_reason}" if inventory.no_gpus_reason else ""
     driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)

@@ -120,6 +120,8 @@ def of_launch(page: LaunchFile, launch: WrittenLaunch, parsed: Parsed, facts: La
     item = ContainerLaunch(page, launch, parsed, facts)
     if launch.kind == "kubernetes" and launch.pod is not None:
         yield from _of_pod(item, launch.pod)
+    elif launch.container is not None and launch.kind == "python" and not launch.container.size:
+        yield from _of_published(item, launch.container)  # of a function on Modal
     elif launch.container is not None and (launch.kind == "compose" or _is_run(launch, launch.container)):
         yield from _of_container(item, launch.container)
         if launch.container.health is not None:
@@ -169,8 +171,12 @@ def _of_container(item: ContainerLaunch, options: ContainerOptions) -> Iterator[
         yield Hit("container.no-gpus", launch.image.start, launch.image.end, {"remedy": _remedy(item, _GPU_REMEDIES)})
     if options.shares_memory is False and item.is_split and not item.facts.flags.get("headless"):
         yield _shared_memory(item, _remedy(item, _MEMORY_REMEDIES))
+    yield from _of_published(item, options)
+
+
+def _of_published(item: ContainerLaunch, options: ContainerOptions) -> Iterator[Hit]:
     ports = [port for port in options.ports if port.is_tcp]
-    is_known = options.is_complete or (launch.kind == "compose" and "--extends" not in options.names)
+    is_known = options.is_complete or (item.launch.kind == "compose" and "--extends" not in options.names)
     is_known &= options.network.partition(":")[0] not in ("host", "container", "service")
     if item.port is not None and ports and is_known and all(port.inside not in (None, item.port) for port in ports):
         first = ports[0]

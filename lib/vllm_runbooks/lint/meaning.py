@@ -122,6 +122,11 @@ class LaunchFacts:
         return min(known_versions) if known_versions and len(known_versions) == len(versions) else None
 
     @property
+    def amd_gpu(self) -> str | None:
+        """Name of an AMD GPU of the hosts; None if there is none."""
+        return next((gpu.name for gpu in self.gpu_kinds if gpu.vendor == "amd"), None)
+
+    @property
     def weakest(self) -> str:
         """Name of the GPU with the lowest capability."""
         return min(self.gpu_kinds, key=lambda gpu: gpu.version or (0, 0)).name if self.gpu_kinds else ""
@@ -381,6 +386,8 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
         yield _broken(rule, *names, backend=name, **alternatives("attention_backend", name, backends))
         return
     backend, capability = backends[name], command.capability
+    if command.amd_gpu and command.support.is_refused_on_rocm(backend=name):
+        yield _broken("meaning.backend-unsupported", *names, refused=name, amd=command.amd_gpu)
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
         takes = _listed([_version(version) for version in sorted(backend.capabilities)])
         says = {"gpu": command.weakest, "capability": _version(capability), "takes": takes}
@@ -390,12 +397,13 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
 def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
     chosen = command.word("quantization")
     method = chosen or (command.model.quantization if command.model and "quantization" not in command.flags else None)
-    capability = command.capability
+    capability, dest = command.capability, "quantization" if chosen else "model"
+    if command.amd_gpu and method and command.support.is_refused_on_rocm(method=method):
+        yield _broken("meaning.quantization-unsupported", dest, refused=method, amd=command.amd_gpu)
     if method is None or method == "none" or capability is None:
         return
     least = command.support.quantizations.get(method)
     says: dict[str, Any] = {"method": method, "gpu": command.weakest, "capability": _version(capability)}
-    dest = "quantization" if chosen else "model"
     if least is not None and capability[0] * 10 + capability[1] < least:
         yield _broken("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
     elif command.methods.get(method, {}).get("computes") == "fp8" and capability < FP8_HARDWARE:

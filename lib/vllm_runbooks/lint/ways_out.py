@@ -63,9 +63,14 @@ class LaunchCommand:
         knowledge: Callable[[], Knowledge],
         *,
         logged_command: str | None = None,
+        model: str | None = None,
     ) -> None:
-        """Use the given command, else the one in the log, else the arguments that it prints."""
+        """Use the given command, else the one in the log, else the arguments that it prints.
+
+        `model` is the model that the log names in any line.
+        """
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
+        self.model = str(self.logged.get("model_tag") or self.logged.get("model") or model or "")
         self.is_given = command is not None
         self.page = documents.read(command) if command is not None else _shown_start(logged_command)
         self.found = self._chosen(self.page)
@@ -78,7 +83,22 @@ class LaunchCommand:
         if page is None:
             return documents.from_arguments(self.logged) if self.logged else None
         starts = starts_of(page)
-        return starts[_nearest(starts, self.logged)[0]] if starts else None
+        return starts[self._nearest(starts)[0]] if starts else None
+
+    def _nearest(self, starts: Sequence[WrittenLaunch]) -> tuple[int, bool]:
+        """Index of the launch that agrees best with the log, and whether no other agrees as well."""
+        values = {*map(str, self.logged.values()), *filter(None, [self.model])}
+        agreed = [
+            (not self._names_another(start), sum(word.value in values for word in start.words)) for start in starts
+        ]
+        best = max(agreed)
+        return agreed.index(best), agreed.count(best) == 1
+
+    def _names_another(self, start: WrittenLaunch) -> bool:
+        """Whether all Hub names of a launch are of other models than the log's."""
+        names = [word.value for word in start.words if word.value and _HUB_NAME.fullmatch(word.value)]
+        is_comparable = bool(names and _HUB_NAME.fullmatch(self.model))
+        return is_comparable and _last_part(self.model) not in map(_last_part, names)
 
     @property
     def choice(self) -> str | None:
@@ -86,7 +106,11 @@ class LaunchCommand:
         starts = starts_of(self.page) if self.page is not None else []
         if len(starts) < 2 or self.page is None:
             return None
-        index, is_sure = _nearest(starts, self.logged)
+        if self.is_another:
+            return (
+                f"The command's text contains {len(starts)} launches, and the log is of none of them: none is changed."
+            )
+        index, is_sure = self._nearest(starts)
         line = LineIndex(self.page.text)(starts[index].start).line
         why = "it matches the log's arguments best" if is_sure else "the log does not show which one it is"
         return f"The command's text contains {len(starts)} launches; the one in line {line} is used: {why}."
@@ -179,12 +203,11 @@ class LaunchCommand:
     @cached_property
     def _parsed(self) -> Parsed | None:
         """The words as the release's parser reads them; None without words."""
-        if self.found is None:
-            return None
-        words = [word.value for word in self.found.words]
-        return arguments.parse(
-            words, self._edited_as, deployment.parser_entry(self.found.entry, words, self._edited_as)
-        )
+        return None if self.found is None else self._read(self.found)
+
+    def _read(self, start: WrittenLaunch) -> Parsed:
+        words = [word.value for word in start.words]
+        return arguments.parse(words, self._edited_as, deployment.parser_entry(start.entry, words, self._edited_as))
 
     @cached_property
     def _given(self) -> tuple[LaunchFile, WrittenLaunch] | None:
@@ -251,25 +274,40 @@ class LaunchCommand:
     def _unknown(remedy: Remedy, why: str) -> Remedy:
         return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {unknown_reason(why)}"))
 
+    @cached_property
+    def is_another(self) -> bool:
+        """Whether the log is certainly of another launch.
+
+        It names another model, or every one of several launches sets other arguments and none agrees best.
+        """
+        starts = starts_of(self.page) if self.is_given and self.page is not None else []
+        if self.other_model or len(starts) < 2 or not self.logged or self.data is None or self._nearest(starts)[1]:
+            return bool(self.other_model)
+        return all(any(self._compared(self._flags_of(start))) for start in starts)
+
     def differences(self) -> list[ArgumentDifference]:
-        if not self.is_given or self.found is None or self.data is None or not self.logged:
-            return []
-        return [*self.other_model, *self._compared(self.flags)][:_MAX_TOLD]
+        is_compared = self.is_given and self.found is not None and self.data is not None and bool(self.logged)
+        compared = self._compared(self.flags) if is_compared else ()
+        return [*self.other_model, *compared][:_MAX_TOLD]
 
     @cached_property
     def other_model(self) -> Sequence[ArgumentDifference]:
         """The models of command and log if both are named as on the Hub and end differently."""
         if not self.is_given:
             return ()
-        given, ran = (str(some.get("model_tag") or some.get("model") or "") for some in (self.flags, self.logged))
+        given, ran = str(self.flags.get("model_tag") or self.flags.get("model") or ""), self.model
         both = _HUB_NAME.fullmatch(given) and _HUB_NAME.fullmatch(ran)
-        is_same = given.rpartition("/")[2].casefold() == ran.rpartition("/")[2].casefold()
+        is_same = _last_part(given) == _last_part(ran)
         return [ArgumentDifference("model", given, ran)] if both and not is_same else ()
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """Options that the command sets, by argparse destination, without unknown values."""
-        flags = self._parsed.flags if self._parsed else {}
+        return self._flags_of(self.found) if self.found is not None else {}
+
+    def _flags_of(self, start: WrittenLaunch) -> Mapping[str, Any]:
+        parsed = self._parsed if start is self.found else self._read(start)
+        flags = parsed.flags if parsed else {}
         return {name: value for name, value in flags.items() if value is not UNKNOWN}
 
     def _compared(self, flags: Mapping[str, Any]) -> Iterator[ArgumentDifference]:
@@ -308,12 +346,9 @@ def starts_of(page: LaunchFile) -> list[WrittenLaunch]:
     return [start for start in page.starts if not start.keywords]
 
 
-def _nearest(starts: Sequence[WrittenLaunch], logged: Mapping[str, Any]) -> tuple[int, bool]:
-    """Index of the launch that agrees best with a log, and whether no other agrees as well."""
-    values = {str(value) for value in logged.values()}
-    agreed = [sum(word.value in values for word in start.words) for start in starts]
-    best = max(agreed)
-    return agreed.index(best), agreed.count(best) == 1
+def _last_part(model: str) -> str:
+    """A model's name without its organization or folder, in lower case."""
+    return model.rpartition("/")[2].casefold()
 
 
 def _alike(left: str, right: str) -> int:

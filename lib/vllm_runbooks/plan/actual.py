@@ -295,7 +295,9 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
     poorest = min(planned.ranks, key=lambda rank: rank.available.expected if rank.available else 0)
     reserved = _known(poorest, ("cuda_graphs",))
     if facts.cuda_graph_estimated_gib is not None:
-        estimate = costs.graphs_reserved(model.shape, settings, is_estimated=True).band if is_sized else None
+        gpu = poorest.device.capability
+        term = costs.graphs_reserved(model.shape, settings, capability=gpu, is_estimated=True)
+        estimate = term.band if is_sized else None
         note = "subtracted from the KV cache" if reserved.high else "reported only, not subtracted from the KV cache"
         yield _Figure("cuda_graphs_estimated", estimate, facts.cuda_graph_estimated_gib, note=note)
     captured = first.captured.band if is_sized else None

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.core.display import unknown_reason
@@ -24,6 +25,8 @@ from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_
 from vllm_runbooks.reading.arguments.json_options import speculative
 
 _KEPT_POOLS = 4096
+_DRAFT = "draft"
+"""Term of a separate draft model whose memory is unknown; a known one is part of the weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +319,7 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
     demand = Demand(
         settings.scheduler.max_model_len,
         settings.scheduler.batched_tokens,
+        encoder_tokens=_encoder_tokens(model.shape, settings),
         concurrent_batches=settings.scheduler.concurrent_batches,
         decode_shards=settings.cache.decode_shards,
         prefill_shards=settings.cache.prefill_shards,
@@ -330,6 +334,18 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
         draft_method=settings.speculation.method,
         mixes_groups=settings.cache.mixes_groups,
     )
+
+
+_CROSSED_BATCH: Key = (0, 13)
+"""First release that plans a request's part of the encoder's output as long as a batch (0.12.0 config/vllm.py:736 and
+0.13.0 config/scheduler.py, `max_num_encoder_input_tokens`)."""
+
+
+def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
+    """Tokens of the encoder's output of a request."""
+    if settings.key >= _CROSSED_BATCH:
+        return settings.scheduler.batched_tokens
+    return max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
@@ -501,6 +517,8 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
+    if settings.speculation.model is not None and not settings.speculation.method:
+        terms.insert(1, Term(_DRAFT, None, f"the memory of {settings.speculation.model} is unknown"))
     encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
     if isinstance(encoder, EncoderProfile):
         terms.append(_beyond(text, encoder))
@@ -675,7 +693,7 @@ class _GpuBudget:
     def check(self, problems: _Problems) -> None:
         mine = _Problems()
         for term in self.terms:
-            if term.band is None:
+            if term.band is None and term.name != _DRAFT:  # the settings say why it is unknown
                 mine.add(None, f"{term.name.replace('_', ' ')}: {term.source}")
         if self.device.total is None:
             mine.add(None, f"the memory of {self.device.name} is unknown: {unknown_reason(self.device.total_source)}")

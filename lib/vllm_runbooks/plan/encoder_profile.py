@@ -289,8 +289,11 @@ _COMPLEX = 8
 """Bytes of a complex64."""
 _QWEN2_AUDIO = 750
 """Tokens of the longest audio (models/qwen2_audio.py, `get_mm_max_tokens_per_item` for 1,500 positions)."""
-_KIMI_PACKED: Key = (0, 32)
-"""First release that rotates query and key in place (models/kimi_k25_vit.py, `packed_qk_rope_`)."""
+_WHISPER_STRIDE = 2
+"""Frames of a position (models/whisper.py, the second convolution)."""
+_KIMI_ROTATION = (EraValue("together"), EraValue("apart", (0, 29)), EraValue("packed", (0, 31)))
+"""How query and key are rotated: both or each with copies in float32, or in place (models/kimi_k25_vit.py, 0.28.0
+`apply_rope`, 0.29.0 `ApplyRotaryEmb`, 0.31.0 `packed_qk_rope_`)."""
 _STEP_CROP, _STEP_CROPS = 504, 36
 """Side in pixels and number of the parts of the largest image, next to the whole image
 (transformers_utils/processors/step3_vl.py, 0.33.0: an image of 3024 x 3024)."""
@@ -560,6 +563,11 @@ def _kimi(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[t
         yield "vision_chunk", _Item(tokens, tokens * sizes.merge**2, tokens, 1, side, side)
 
 
+def _whisper(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.audios:
+        yield "audio", _Item(sizes.positions, sizes.positions, sizes.positions)
+
+
 def _kimi_vl(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         unit = sizes.patch * sizes.merge
@@ -771,30 +779,30 @@ def _pixtral_tensors(run: _TowerRun) -> Held:
     yield from _gated_network(sizes.size, sizes.wide / run.shards, 4 * sizes.size, keeps=True)
 
 
-def _kimi_tensors(run: _TowerRun) -> Held:
-    sizes = run.sizes
-    part = (sizes.keys or sizes.size) / run.shards
-    yield "query, key and value", 3 * part, 2 * sizes.size
-    if run.ask.key < _KIMI_PACKED:
-        wide = 2 * part * _FLOAT / run.ask.width
-        yield "query and key in float32", wide, 2 * sizes.size + 3 * part
-        yield "rotated in float32", wide, 2 * sizes.size + 3 * part + wide
-    yield "attention's output", part, 2 * sizes.size + 3 * part
-    yield from _plain_network(sizes.wide / run.shards, 2 * sizes.size)
-
-
 def _moonvit_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
-    part, width = sizes.size / run.shards, run.ask.width
+    part, width = (sizes.keys or sizes.size) / run.shards, run.ask.width
     wide = part * _FLOAT / width
     # The tower's input and a rotation for each pair of a head's values stay allocated.
     held = 3 * sizes.size + sizes.head / 2 * _COMPLEX / width
+    rotated, rotation = 2 * part, "together" if sizes.family == "moonvit" else in_release(_KIMI_ROTATION, run.ask.key)
     yield "query, key and value", 3 * part, held
-    yield "query and key in float32", 2 * wide, held + 3 * part
-    yield "rotated in float32", 2 * wide, held + 3 * part + 2 * wide
-    yield "rotated query and key", 2 * part, held + 3 * part + 4 * wide
-    yield "attention's output", part, held + 5 * part
+    if rotation == "together":
+        yield "query and key in float32", 2 * wide, held + 3 * part
+        yield "rotated in float32", 2 * wide, held + 3 * part + 2 * wide
+        yield "rotated query and key", rotated, held + 3 * part + 4 * wide
+    elif rotation == "apart":
+        yield "key in float32", wide, held + 4 * part
+        yield "rotated in float32", wide, held + 4 * part + wide
+        yield "rotated key", part, held + 4 * part + 2 * wide
+    else:
+        rotated = 0
+    yield "attention's output", part, held + 3 * part + rotated
     yield from _plain_network(sizes.wide / run.shards, held + sizes.size)
+
+
+def _whisper_tensors(run: _TowerRun) -> Held:
+    return _plain_block(run, 2 * run.sizes.size, 3 * run.sizes.size)
 
 
 def _minimax_m3_tensors(run: _TowerRun) -> Held:
@@ -877,10 +885,13 @@ _FAMILIES: Mapping[str, _Family] = {
     "llava_clip": _LLAVA,
     "llava_siglip": _LLAVA,
     "llava_pixtral": _LLAVA._replace(items=_pixtral, tensors=_llava_pixtral_tensors, is_sized=False, since=(0, 30)),
+    "whisper": _Family(
+        _whisper, _whisper_tensors, False, "models/whisper.py", since=(0, 13), is_always_split=True
+    ),
     "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 16)),
-    "moonvit3d": _Family(_kimi, _kimi_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    "moonvit3d": _Family(_kimi, _moonvit_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
     "moonvit_v2": _Family(
-        _kimi_k3, _kimi_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
+        _kimi_k3, _moonvit_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
     ),
     "lfm2_vl": _Family(_lfm2, _internvit_tensors, False, "models/lfm2_vl.py", videos=0, since=(0, 17)),
     "minimax_m3": _Family(
@@ -914,6 +925,8 @@ _NETWORKS = {"gemma4_unified": 1, "perception": 8960}
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
+    if family == "whisper":
+        return _whisper_sizes(fields, hidden)
     size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
@@ -932,7 +945,9 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
     tokens = soft if family.startswith("gemma4") else _number(config, "mm_tokens_per_image")
     if family in ("llava_clip", "llava_siglip"):
         tokens = _selected((image or 0) // patch, config, has_class=family == "llava_clip")
-    head = size // (_number(fields, "num_attention_heads") or 16) if family == "moonvit" else 0
+    keys = _number(fields, "qkv_hidden_size") or 0
+    heads = _number(fields, "num_attention_heads", "vt_num_attention_heads") or 16
+    head = (keys or size) // heads if family.startswith("moonvit") else 0
     files = config.get(PROCESSOR_FILES[0])
     longest = _number(files, "in_token_limit") if isinstance(files, Mapping) else None
     out = (
@@ -953,11 +968,24 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         _number(fields, "position_embedding_size") or 10_240,
         has_audio,
         *_tiles(config),
-        keys=_number(fields, "qkv_hidden_size") or 0,
+        keys=keys,
         head=head,
         longest=longest or _KIMI_VL_PATCHES,
         table=_MOONVIT_PLACES * (head // 2) * _COMPLEX,
     )
+
+
+def _whisper_sizes(fields: Mapping[str, Any], hidden: int) -> _Sizes | str:
+    names = ("encoder_ffn_dim", "num_mel_bins", "max_source_positions")
+    found = {name: _number(fields, name) for name in names}
+    for name, value in found.items():
+        if value is None:
+            return name
+    wide, bands, positions = (value or 0 for value in found.values())
+    return _Sizes(
+        "whisper", hidden, wide, patch=1, merge=1, temporal=_WHISPER_STRIDE, channels=bands, out=hidden, taps=0,
+        image=0, tokens=positions, positions=positions, has_audio=True,
+    )  # fmt: skip
 
 
 def _selected(side: int, config: Mapping[str, Any], *, has_class: bool) -> int:
@@ -1092,7 +1120,7 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
 
     def steps(launch: _Ask) -> tuple[ProfiledStep, ...]:
         before = inputs + copied + sizes.table
-        listed = [ProfiledStep("inputs", tried(inputs), inputs)]
+        listed = [ProfiledStep("inputs", tried(inputs), inputs + sizes.table)]
         if copied:
             listed.append(ProfiledStep("a copy of the inputs", tried(copied), before))
         for what, values, alive in family.tensors(_TowerRun(sizes, launch, shards)):
@@ -1112,7 +1140,10 @@ def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderP
         # model's dtype.
         beyond = at_once * 2 * sizes.positions * (8 + ask.width)
     band = Band(int(fused * low), expected, int(native * high) + beyond)
-    words = [f"dummy {modality} of {family.source}", "tensors of a vision tower layer"]
+    words = [
+        f"dummy {modality} of {family.source}",
+        f"tensors of {'an audio' if modality == 'audio' else 'a vision'} tower layer",
+    ]
     if processor is not None:
         words.append("pixels from the launch options" if ask.longest else f"pixels of {processor.source}")
     return EncoderProfile(

@@ -48,6 +48,8 @@ class Family:
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Usual names of fields that the configuration has under another name."""
     head_dim: bool = False
     """The class has a field `head_dim`; without one a head's size is always the hidden size over the heads."""
     qkv_bias: bool | str = False
@@ -66,6 +68,8 @@ class Family:
     """Number of scalars per layer, in addition to its weights."""
     positions: int | None = None
     """Rows of a learned position embedding beyond the longest context; None if there is none."""
+    splits_vocabulary: bool = True
+    """Whether ranks divide the rows of the embedding."""
     is_gated: bool = True
     attention_gate: bool | str = False
     has_sinks: bool = False

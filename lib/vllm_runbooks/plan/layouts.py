@@ -38,7 +38,8 @@ ROOM = "it fits "
 the suffix of the reason with the number of unused GPUs."""
 _WITHOUT_STAGES = frozenset(
     {
-        "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration", "Zamba2ForCausalLM",
+        "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration",
+        "WhisperForConditionalGeneration", "Zamba2ForCausalLM",
     }
 )  # fmt: skip
 """Architectures whose class is not `SupportsPP` in any release (models/*.py of 31 releases, 0.6.6

@@ -104,7 +104,7 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = (*_not_implemented(request), *_without_dtype(settled, devices))
+    refused = (*_not_implemented(request), *_not_on_rocm(request, devices), *_without_dtype(settled, devices))
     cards = request.cards[: len(devices) * count]
     busy = _busy(request, settled, ranks, count)
     fits = made.fits if made is not None and not refused else False
@@ -203,6 +203,16 @@ _BACKEND = "TransformersMoEForCausalLM"
 _BFLOAT16_FROM = (8, 0)
 """Minimum compute capability for bfloat16; every rank exits below it (v1/worker/gpu_worker.py,
 `_check_if_gpu_supports_dtype`)."""
+
+
+def _not_on_rocm(request: PlanningRequest, devices: Sequence[Device]) -> tuple[str, ...]:
+    stored = request.model.shape.quantization
+    method = request.options.get("quantization") or (stored.method if stored else None)
+    gpu = next((device.name for device in devices if device.is_rocm), None)
+    version = request.release.version
+    if gpu is None or not support.load(version).is_refused_on_rocm(method=method):
+        return ()
+    return (f"vLLM {version} rejects quantization {method} on AMD GPUs ({gpu})",)
 
 
 def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:

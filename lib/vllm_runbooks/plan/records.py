@@ -42,7 +42,7 @@ class PlannedTerm:
 
     name: str
     """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or
-    "kv_cache"; "adapters" if LoRA's memory is unknown."""
+    "kv_cache"; "adapters" or "draft" if the memory of LoRA or of a draft model is unknown."""
     low_gib: float | None
     expected_gib: float | None
     high_gib: float | None

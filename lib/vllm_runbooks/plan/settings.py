@@ -394,6 +394,7 @@ class _LaunchSettler:
         self.has_latent = any(isinstance(mixer, Latent) for mixer in mixers)
         self.has_experts = any(isinstance(layer.feed_forward, Experts) for layer in shape.kinds)
         self.ropes = [mixer.rope for mixer in mixers if isinstance(mixer, (Attention, Latent)) and mixer.rope]
+        self.is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
         self.has_media = shape.encoders != () and not options.get("language_model_only")
         task = options.get("task") or options.get("convert") or "auto"
         runner = options.get("runner") or "auto"
@@ -637,7 +638,8 @@ class _LaunchSettler:
             return False
         if self.by.engine == "older" or switch is False:
             return not switch
-        if self.capability is None and "compute capability below 8.0" in self.by.older_for:
+        is_unknown = self.capability is None and not self.is_rocm  # 0.8.5 engine/arg_utils.py:1351 asks CUDA's GPUs
+        if is_unknown and "compute capability below 8.0" in self.by.older_for:
             self.missing["compute capability of the GPU (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)
@@ -681,7 +683,7 @@ class _LaunchSettler:
             yield "gguf"
         if self.is_pooling:
             yield "pooling"
-        if any(mixer.kind == "cross" for mixer in self.attention):
+        if self.is_crossed:
             yield "cross attention"
         if self.has_state:
             yield "state"
@@ -836,9 +838,8 @@ class _LaunchSettler:
         batch_option, requests_option = self.options.get("max_num_batched_tokens"), self.options.get("max_num_seqs")
         batch = self._default_batch() if batch_option is None else batch_option
         requests = self._default_requests() if requests_option is None else requests_option
-        is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
         option = self.options.get("enable_chunked_prefill")
-        is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
+        is_cut = not self.is_crossed if option is None or not by.whole_prompts else bool(option) and not self.is_crossed
         if self.is_pooling and option is None:
             pooling = _pooling_type(self.config)
             is_encoder = any(mixer.kind == "encoder" for mixer in self.attention)
@@ -982,6 +983,9 @@ class _LaunchSettler:
             pieces, whole = 1, 1
         if whole and self.is_pooling:
             pieces, whole = 1, 0
+        if (pieces or whole) and self.is_crossed:
+            # 0.33.0 config/model.py:1489, since 0.11.0.
+            pieces, whole = (0, 0) if self.is_rocm else self.by.crossed_graphs
         if whole and self.has_latent and not self.by.full_latent and major not in (9, 10):
             if major is None:
                 self.missing["compute capability of the GPU (CUDA graphs depend on it)"] = None

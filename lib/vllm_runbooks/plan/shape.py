@@ -165,6 +165,8 @@ class Experts:
     correction: bool = False
     """A bias that only the choice of experts sees."""
     router_bias: bool = False
+    router_width: int = 0
+    """Bytes of a router's weight if the configuration sets its dtype."""
     latent_norm: bool = False
     latent: int = 0
     """Size that the hidden state is projected to before the experts and back after them; 0: none."""
@@ -182,8 +184,9 @@ class Layer:
     feed_forward: Dense | Experts | None
     beside: Dense | None = None
     """Dense network parallel to the experts (Gemma 4)."""
-    also: Recurrent | None = None
-    """State-space mixer parallel to attention (Falcon-H1), or after it and its network (Zamba2)."""
+    also: Attention | Recurrent | None = None
+    """State-space mixer parallel to attention (Falcon-H1), or after it and its network (Zamba2); attention over an
+    encoder's output after that over the tokens (Whisper)."""
     norms: int = 2
     scalars: int = 0
     streams: int = 0
@@ -461,7 +464,7 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
     shared = 0
     if mixture.shared_count:
-        shared_each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared_each = read.number(mixture.shared_of, *mixture.size) if mixture.shared_of else size
         shared = shared_each * read.number(mixture.shared_count)
     if mixture.shared_size:
         shared = read.number(*mixture.shared_size)
@@ -475,6 +478,7 @@ def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
         shared_gate=mixture.shared_gate,
         correction=read.flag(mixture.correction),
         router_bias=mixture.router_bias,
+        router_width=4 if read.get("router_dtype") == "fp32" else 0,
         latent_norm=bool(read.get("latent_moe_use_norm")),
         latent=read.optional("moe_latent_size", "routed_expert_hidden_size") or 0,
     )
@@ -1083,8 +1087,15 @@ def _mllama(read: _ShapeReader, layers: int) -> Iterable[Layer]:
             yield Layer(attention, network(index))
 
 
+def _whisper(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    return (Layer(attention, network(index), also=replace(attention, kind="cross"), norms=3) for index in range(layers))
+
+
 _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "": _plain,
+    "whisper": _whisper,
     "falcon": _falcon,
     "listed": _listed,
     "sliding": _sliding,
@@ -1261,6 +1272,8 @@ def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] 
     config = _part(config, "thinker_config") or config
     vision = config.get("vision_config")
     encoders = []
+    if config.get("is_encoder_decoder") is True:
+        encoders = [Encoder(family.encoder, config)]
     if isinstance(vision, Mapping):
         encoders = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(vision))]
     audio = config.get("audio_config")
@@ -1375,6 +1388,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     if family is None or outer_family is None:
         crossed = (_CROSSED,) if config.get("is_encoder_decoder") is True else ()
         return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}", *crossed))
+    text = {**text, **{name: text[own] for name, own in family.fields.items() if own in text}}
     read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"

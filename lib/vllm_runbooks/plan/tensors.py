@@ -203,7 +203,7 @@ def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelT
         if network.shared_gate:
             yield ModelTensor("router", f"{mixture.shared_name}_gate", 1, hidden)
     yield ModelTensor("router", mixture.router_name, network.count, hidden, bias=network.router_bias,
-                 width=mixture.router_width)  # fmt: skip
+                 width=network.router_width or mixture.router_width)  # fmt: skip
     if network.correction:
         yield ModelTensor("router", f"{mixture.router_name}.{CORRECTION}", network.count, width=4)
     if network.hashed:
@@ -237,6 +237,8 @@ def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0)
     elif isinstance(layer.mixer, Latent):
         kind = "compressed" if isinstance(layer.mixer, Compressed) else "latent"
         yield from _mixer_tensors(kind, layer.mixer, hidden, "")
+    if isinstance(layer.also, Attention):
+        yield from _attention(layer.also, hidden, family.mixer_name)
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
             yield from _mixer_tensors(mixer.kind, mixer, hidden, family.state_name)

@@ -43,7 +43,7 @@ class Term:
 
     name: str
     """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or
-    "kv_cache"; "adapters" if LoRA's memory is unknown."""
+    "kv_cache"; "adapters" or "draft" if the memory of LoRA or of a draft model is unknown."""
     band: Band | None
     """None if unknown."""
     source: str

@@ -253,7 +253,8 @@ def _variants(shape: Shape, by_kind: Sequence[tuple[ModelTensor, ...]], forms: _
 
 def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
     hidden, vocabulary, inputs = shape.hidden_size, shape.vocabulary_size, shape.per_layer_input
-    embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
+    split = "vocabulary" if family.splits_vocabulary else ""
+    embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, split)]
     if inputs is not None:
         wide = inputs.size * shape.layers
         embedding.append(ModelTensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))

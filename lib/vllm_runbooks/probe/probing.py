@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving
+from vllm_runbooks.catalog.serving import HEALTH_CHECKS, LOAD, Serving
 from vllm_runbooks.core import moments
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
@@ -81,7 +81,7 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
 
 
 def _climbed(ladder: HealthChecker) -> Iterator[HealthCheck]:
-    for check in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
+    for check in ladder.climb(HEALTH_CHECKS[: HEALTH_CHECKS.index(LOAD)]):
         yield check
         if check.name == "chat" and check.result is not LaunchResult.PASSED:
             return

@@ -243,11 +243,11 @@ def _proofs(condition: ServingCondition, seen: Observation, figures: Figures) ->
 
 
 def _proof(test: ServingTest, seen: Observation, figures: Figures) -> Proof | None:
-    if test.rung:
+    if test.health_check:
         failed = (
             check
             for check in seen.health_checks
-            if check.result is LaunchResult.FAILED and check.name in test.rung and check.reason in test.reason
+            if check.result is LaunchResult.FAILED and check.name in test.health_check and check.reason in test.reason
         )
         check = next(failed, None)
         return None if check is None else Proof(check.name, None, f"{check.name}: {check.message}")

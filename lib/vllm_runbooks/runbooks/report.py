@@ -17,6 +17,7 @@ from typing import Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.runbooks.changes import (
     RunChange,
     RunKey,
@@ -103,7 +104,7 @@ def render_report(
     body = (
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(rows)}</h1>{_proportions(rows)}"
         f"{_changes(rows, before) if rows else '<p>No runs were requested.</p>'}"
-        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, "
+        f"<p class=quiet>{count_of(len(runs), 'run')}, "
         f"{_duration(sum(map(_seconds, runs)))} of work{when}. "
         "A check compares the diagnosis with the one that the recorded case expects. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
@@ -213,7 +214,7 @@ def _findings(run: Mapping[str, Any], fields: VerdictFields) -> str:
         f"<li>{safe(finding.get('title'))} <small>{safe(finding.get('severity'))}, {safe(finding.get('level'))}</small>"
         for finding in findings
     )
-    name = f"{len(findings)} {'more finding' if len(findings) == 1 else 'more findings'}"
+    name = count_of(len(findings), "more finding")
     return f"<details><summary>{name}</summary><ul>{items}</ul></details>" if findings else ""
 
 

@@ -21,6 +21,7 @@ CHECK_STYLES = {
     CheckState.INTERRUPTED: "interrupted",
     CheckState.SKIPPED: "skipped",
     CheckState.AS_EXPECTED: "pass",
+    CheckState.RUNS_WITH_INCIDENTS: "pass",
     CheckState.NO_PROBLEM_FOUND: "pass",
 }
 """Style of a check in `report.css`: its colour is its severity."""

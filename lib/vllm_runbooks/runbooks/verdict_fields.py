@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from vllm_runbooks.core.records import Level, Outcome, Severity, Verdict
+from vllm_runbooks.core.records import COUNTED, Level, Outcome, Severity, Verdict
 from vllm_runbooks.core.views.summary import certainty
 
 NO_RUNBOOK = "(no runbook)"
@@ -24,6 +24,7 @@ class CheckState(StrEnum):
     INTERRUPTED = "interrupted"
     SKIPPED = "skipped"
     AS_EXPECTED = "as expected"
+    RUNS_WITH_INCIDENTS = "runs with incidents"
     NO_PROBLEM_FOUND = "no problem found"
 
 
@@ -78,7 +79,8 @@ def verdict_fields(run: Mapping[str, Any], *, is_diagnosis_only: bool = False) -
         or re.fullmatch(rf"\w+: {re.escape(diagnosis[0])} \([^;]*\)", reason) is not None
     )
     details = ["" if is_repeated else reason, "diagnosis only" if is_diagnosis_only else "", _NO_EXPECTATION]
-    check = CheckState.NO_PROBLEM_FOUND if is_pass else CheckState.PROBLEM_FOUND
+    found_nothing = CheckState.RUNS_WITH_INCIDENTS if _has_incidents(run) else CheckState.NO_PROBLEM_FOUND
+    check = found_nothing if is_pass else CheckState.PROBLEM_FOUND
     return VerdictFields(*diagnosis, check, "; ".join(filter(None, details)))
 
 
@@ -96,8 +98,15 @@ def _diagnosis(run: Mapping[str, Any], otherwise: str) -> tuple[str, str, str]:
         return str(finding.get("title") or symptom), certainty(level, level.value) if level else "", symptom
     state = next((state for state in Outcome if state == outcome), None)
     if state is not None:
-        return f"{'healthy' if state.is_healthy else 'no cause found'} ({state.value})", "", ""
+        health = "runs with incidents" if _has_incidents(run) else "healthy"
+        return f"{health if state.is_healthy else 'no cause found'} ({state.value})", "", ""
     return _shortened(otherwise), "", ""
+
+
+def _has_incidents(run: Mapping[str, Any]) -> bool:
+    """Whether the server's errors, failed requests or preemptions were counted."""
+    facts = run.get("facts")
+    return isinstance(facts, dict) and any(isinstance(facts.get(name), int) and facts[name] > 0 for name in COUNTED)
 
 
 def _shortened(text: str) -> str:

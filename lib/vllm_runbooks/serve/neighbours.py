@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 
 from vllm_runbooks.host import leftovers, memory_limit
-from vllm_runbooks.host.gpu_memory import GpuMemory
+from vllm_runbooks.host.records import GpuFacts
 from vllm_runbooks.probe.starts import LaunchEvent
 from vllm_runbooks.serve.preflight import MIB_PER_GIB, LaunchHost
 
@@ -36,11 +36,11 @@ class Neighbours:
         self._own |= set(pids)  # the driver may name one that has just ended
         events = []
         for card in self._host.source.read().of(self._host.numbers):
-            if card.holders is None or any(process.is_host_pid for process in card.holders):
+            if card.processes is None or any(process.is_host_pid for process in card.processes):
                 continue
             others = {
                 process.pid: process.used_mib
-                for process in card.holders
+                for process in card.processes
                 if process.pid not in self._own and process.used_mib
             }
             before = self._before.get(card.index)
@@ -51,7 +51,7 @@ class Neighbours:
                     events.append(self._event(card, moved, sorted(set(before) | set(others)), now))
         return events
 
-    def _event(self, card: GpuMemory, moved: float, pids: list[int], now: float) -> LaunchEvent:
+    def _event(self, card: GpuFacts, moved: float, pids: list[int], now: float) -> LaunchEvent:
         kind, what = ("memory-taken", "allocated") if moved > 0 else ("memory-released", "freed")
         who = ", ".join(f"process {pid}" for pid in pids[:4])
         says = f"GPU {card.index}: other processes ({who}) {what} {abs(moved) / MIB_PER_GIB:.2f} GiB"

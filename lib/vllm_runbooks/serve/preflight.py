@@ -15,8 +15,10 @@ from vllm_runbooks.catalog.room import of_share
 from vllm_runbooks.catalog.specs import CPU_SPACE
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import gpu_memory, model_cache, ports
-from vllm_runbooks.host.gpu_memory import GpuMemory, Source
+from vllm_runbooks.host.gpu_memory import Source
+from vllm_runbooks.host.records import GpuFacts
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint import render as lint_render
 from vllm_runbooks.plan import checkpoints, planned, planner
@@ -57,12 +59,12 @@ def host_of(subject: ServedLaunch, source: Source | None, why_none: str, spec: s
     return LaunchHost(source, "", tuple(card.index for card in chosen), _spec(chosen) if spec is None else spec)
 
 
-def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
+def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuFacts]:
     """GPUs that the launch may use, in its order, up to the first unknown one."""
     gpus = source.read().cards
     if subject.visible is None:
         return [card for card in gpus if card.error is None]
-    visible: list[GpuMemory] = []
+    visible: list[GpuFacts] = []
     for word in map(str.strip, subject.visible.split(",")):
         named = (gpu for gpu in gpus if word == str(gpu.index) or (word and gpu.uuid and gpu.uuid.startswith(word)))
         gpu = next(named, None)
@@ -72,7 +74,7 @@ def visible_cards(subject: ServedLaunch, source: Source) -> list[GpuMemory]:
     return visible
 
 
-def _spec(cards: Sequence[GpuMemory]) -> str | None:
+def _spec(cards: Sequence[GpuFacts]) -> str | None:
     names = []
     for card in cards:
         try:
@@ -122,7 +124,7 @@ def _command(subject: ServedLaunch, host: LaunchHost, say: Callable[[str], None]
     if by[IssueSeverity.ERROR]:
         return Check("command", LaunchResult.FAILED, f"{by[IssueSeverity.ERROR][0].message} Checked for {release}.")
     warnings = len(by[IssueSeverity.WARNING])
-    summary = f"{warnings} warning{'s' * (warnings != 1)}" if warnings else "no problems"
+    summary = count_of(warnings, "warning") if warnings else "no problems"
     return Check("command", LaunchResult.PASSED, f"{summary}; checked against {release}")
 
 
@@ -258,7 +260,9 @@ def memory(
         return Check("memory", LaunchResult.FAILED, lacking)
     span = (steady.samples - 1) * steady.every_s
     free = ", ".join(
-        f"GPU {card.index}: {card.free_mib / MIB_PER_GIB:.2f} GiB free" for card in cards if card.free_mib is not None
+        f"GPU {card.index}: {card.unused_mib / MIB_PER_GIB:.2f} GiB free"
+        for card in cards
+        if card.unused_mib is not None
     )
     return Check("memory", LaunchResult.PASSED, f"stable for {span:g} s; {free} ({host.source.says})")
 
@@ -278,7 +282,7 @@ def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: 
     holders = [
         process.says
         for card in cards
-        for process in card.holders or ()
+        for process in card.processes or ()
         if process.is_host_pid or process.pid != os.getpid()
     ]
     names = ", ".join(f"GPU {card.index}" for card in cards)
@@ -286,7 +290,7 @@ def _who(readings: Sequence[gpu_memory.MemoryReading], host: LaunchHost, moved: 
     return f"{message}; other processes on these GPUs: {', '.join(holders[:4])}" if holders else message
 
 
-def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
+def _lacking(subject: ServedLaunch, cards: Sequence[GpuFacts]) -> str:
     """Why the requested share of memory is not free; empty if it is, or if that is unknown."""
     share = subject.value("gpu_memory_utilization")
     if subject.flags.get("kv_cache_memory_bytes") or not isinstance(share, (int, float)):
@@ -296,7 +300,7 @@ def _lacking(subject: ServedLaunch, cards: Sequence[GpuMemory]) -> str:
             continue
         room = of_share(card.usable_mib, card.used_mib, share)
         if not room.is_enough:
-            holders = ", ".join(process.says for process in (card.holders or ())[:4]) or "others"
+            holders = ", ".join(process.says for process in (card.processes or ())[:4]) or "others"
             way = f", or set --gpu-memory-utilization to at most {room.most:g}" if room.most else ""
             return (
                 f"GPU {card.index}: vLLM needs {share:g} of {room.total / MIB_PER_GIB:.2f} GiB "

@@ -15,6 +15,7 @@ from typing import Any
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import OptionChange
 from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.site.myst import (
     aside,
     badge,
@@ -253,7 +254,7 @@ def _in_short(entry: OptionEntry, facts: Sequence[str], fixed: _Fixed) -> str:
     values = re.sub(r", (also|or none\b).*", "", facts[0])
     default = next((fact for fact in facts if fact.startswith("default ")), "")
     count = len(fixed.get(entry.destination, ()))
-    fixes = f"fixes {count} {'symptom' if count == 1 else 'symptoms'}" if count else ""
+    fixes = f"fixes {count_of(count, 'symptom')}" if count else ""
     short = default if len(default) <= _MAX_VALUE else "default computed at startup"
     return " · ".join(filter(None, (values, short, fixes)))
 

@@ -1,11 +1,11 @@
-"""The site's search without a browser: entries of `search_index` in a full-text index of SQLite, ranked by BM25."""
+"""The site's search without a browser: entries of `search_index`, ranked by words as `lookup.js` does, more simply."""
 
 from __future__ import annotations
 
+import math
 import re
-import sqlite3
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from vllm_runbooks.site.search_index import SearchEntry
 from vllm_runbooks.site.symptom_pages import without_prefix
@@ -21,47 +21,76 @@ _EMPTY = frozenset(
 _ALIKE = {"bf16": "bfloat16", "fp16": "float16", "oom": "memory", "tp": "tensor", "pp": "pipeline", "card": "gpu"}
 _MOST = 4_000
 """Characters of a query that are read."""
-_PHRASE = 2.5
-"""Factor for an entry whose name or title contains the whole query."""
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    entry: SearchEntry
+    weights: Mapping[str, float]
+    """Words by the best place that has them: the name and title before printed lines, before the rest."""
+    heads: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 class Ranking:
     """Entries that can be searched."""
 
     def __init__(self, entries: Iterable[SearchEntry]) -> None:
-        self._entries = list(entries)
-        self._index = sqlite3.connect(":memory:", check_same_thread=False)
-        self._index.execute("CREATE VIRTUAL TABLE pages USING fts5(heads, lines, seen, page, tokenize='porter ascii')")
-        columns = (((e.title, *e.names, *e.titles.values()), e.lines, e.seen[:-1], e.seen[-1:]) for e in self._entries)
-        rows = ([" . ".join(" ".join(_words(text)) for text in texts) for texts in row] for row in columns)
-        self._index.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
+        self._rows = [_indexed(entry) for entry in entries]
+        counts: dict[str, int] = {}
+        for row in self._rows:
+            for word in row.weights:
+                counts[word] = counts.get(word, 0) + 1
+        self._rarity = {word: math.log(1 + len(self._rows) / count) for word, count in counts.items()}
 
     def best(self, query: str, most: int) -> list[SearchEntry]:
         """The entries for a query, the best one first."""
-        words = _words(without_prefix(query[:_MOST]))
-        terms = [f'("{word}" OR "{_ALIKE.get(word, word)}")' for word in dict.fromkeys(words) if word not in _EMPTY][
-            :60
-        ]
-        if not terms:
-            return []
-        named = self._matches(f'heads : "{" ".join(words)}"').keys()
-        counts = Counter(row for term in terms for row in self._matches(term))
-        # Of a few words half must be there; of a printed line, with its names and numbers, three.
-        least = min(-(-len(terms) // 2), 3)
-        scores = [
-            (score * (_PHRASE if row in named else 1) * self._entries[row - 1].rank, self._entries[row - 1])
-            for row, score in self._matches(" OR ".join(terms)).items()
-            if row in named or counts[row] >= least
-        ]
-        scores.sort(key=lambda pair: (pair[0], pair[1].page))
-        return [entry for _, entry in scores[:most]]
+        all_words = _words(without_prefix(query[:_MOST]))
+        words = [word for word in dict.fromkeys(all_words) if word not in _EMPTY][:60]
+        phrase = _spaced(all_words)
+        scores = [(self._score(row, words, phrase), row.entry) for row in self._rows] if words else []
+        found = sorted((pair for pair in scores if pair[0]), key=lambda pair: (-pair[0], pair[1].page))
+        return [entry for _, entry in found[:most]]
 
-    def _matches(self, query: str) -> dict[int, float]:
-        """Scores of the rows that match; the better, the lower."""
-        return dict(
-            self._index.execute("SELECT rowid, bm25(pages, 4, 2.5, 1.5, 1) FROM pages WHERE pages MATCH ?", [query])
+    def _score(self, row: _Indexed, words: list[str], phrase: str) -> float:
+        unknown = math.log(1 + len(self._rows)) / 2
+        points = met = whole = 0.0
+        for word in words:
+            value = self._rarity.get(word) or self._rarity.get(_ALIKE.get(word, ""), unknown)
+            weight = row.weights.get(word) or row.weights.get(_ALIKE.get(word, ""), 0.0)
+            whole += value
+            met += value if weight else 0.0
+            points += value * weight
+        share = met / whole
+        head = max(
+            (3.0 if text == phrase else 1 + len(phrase) / len(text) for text in row.heads if phrase in text),
+            default=0.0,
         )
+        is_printed = len(words) > 1 and any(phrase in text for text in row.texts)
+        if not head and not is_printed and share < 0.5:
+            return 0.0
+        return points * share**2 * (1 + head + 0.6 * is_printed) * row.entry.rank
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    """Words and numbers in small letters, without the `s` of a plural."""
+    words = _WORD.findall(text.lower())
+    return [word[:-1] if re.fullmatch(r"[a-z]{3,}[a-rt-z]s", word) else word for word in words]
+
+
+def _spaced(words: Iterable[str]) -> str:
+    return f" {' '.join(words)} "
+
+
+def _indexed(entry: SearchEntry) -> _Indexed:
+    weights: dict[str, float] = {}
+    heads = (entry.title, *entry.names, *entry.titles.values())
+    for weight, texts in ((4.0, heads), (2.5, entry.lines), (1.5, entry.seen[:-1]), (1.0, entry.seen[-1:])):
+        for text in texts:
+            for word in _words(text):
+                for part in (word, *re.findall(r"[a-z]{2,}|\d{2,}[a-z]*", word)):
+                    weights.setdefault(part, weight)
+    heads_spaced, texts_spaced = (
+        tuple(_spaced(_words(text)) for text in texts) for texts in (heads, (*entry.lines, *entry.seen))
+    )
+    return _Indexed(entry, weights, heads_spaced, texts_spaced)

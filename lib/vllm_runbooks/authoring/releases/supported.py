@@ -286,21 +286,26 @@ def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
         return None
 
 
-def _backends(source: _Source) -> dict[str, Any]:
+def _backend_paths(source: _Source) -> dict[str, str]:
+    """Module and class of each attention backend, joined by a dot; empty if it is registered later."""
     modules = [
         source.first("v1/attention/backends/registry.py", "attention/backends/registry.py"),
         source.first("platforms/interface.py"),
     ]
     enums = _classes(modules)
     node = enums.get("AttentionBackendEnum") or enums.get("_Backend")
+    parts = [part for part in node.body if isinstance(part, ast.Assign)] if node else []
+    return {_name(part.targets[0]): "".join(_strings(part.value)) for part in parts}
+
+
+def _backends(source: _Source) -> dict[str, Any]:
     trees = [*source.folder("v1/attention"), *source.folder("attention")]
     classes = _classes(trees)
     functions = {part.name: part for tree in trees for part in tree.body if isinstance(part, ast.FunctionDef)}
     backends: dict[str, Any] = {}
-    for part in node.body if node else ():
-        if isinstance(part, ast.Assign):
-            name = "".join(_strings(part.value)).rpartition(".")[2]
-            backends[_name(part.targets[0])] = _backend(classes, functions, name) if name in classes else None
+    for backend, path in _backend_paths(source).items():
+        name = path.rpartition(".")[2]
+        backends[backend] = _backend(classes, functions, name) if name in classes else None
     return backends
 
 
@@ -473,7 +478,39 @@ def _facts(source: _Source) -> dict[str, Any]:
         facts["float16_refused"] = sorted(kinds)
     if any(_listens_everywhere(tree) for tree in entries):
         facts["listens_everywhere"] = True
+    return facts | _rocm(source)
+
+
+def _rocm(source: _Source) -> dict[str, list[str]]:
+    """Quantization methods that a launch on AMD GPUs accepts, and attention backends that it rejects."""
+    classes = _classes([source.first("platforms/rocm.py")])
+    facts: dict[str, list[str]] = {}
+    methods = [
+        name
+        for node in ast.walk(classes.get("RocmPlatform", ast.Module([], [])))
+        if isinstance(node, (ast.AnnAssign, ast.AugAssign)) and _name(node.target) == "supported_quantization"
+        for name in _strings(node.value)
+    ]  # those under a condition too: vLLM accepts them on some AMD GPUs
+    if methods:
+        facts["rocm_quantizations"] = sorted(methods)
+    select = _method(classes, "RocmPlatform", "get_attn_backend_cls")
+    names = {name: path for name, path in _backend_paths(source).items() if path}
+    last = select.body[-1] if select else None
+    caught = [_name(node.type) for node in ast.walk(select or ast.Pass()) if isinstance(node, ast.ExceptHandler)]
+    if select and isinstance(last, ast.Raise) and any("is not supported on" in text for text in _strings(last)):
+        taken = {_name(node) for node in ast.walk(select)}
+        facts["rocm_refused_backends"] = sorted(names.keys() - taken)
+    elif "ImportError" in caught:  # vLLM for ROCm has no flashinfer: its requirements/rocm.txt does not name it
+        modules = {name: source.first(f"{'/'.join(path.split('.')[1:-1])}.py") for name, path in names.items()}
+        facts["rocm_refused_backends"] = sorted(name for name, tree in modules.items() if _imports(tree, "flashinfer"))
     return facts
+
+
+def _imports(tree: ast.Module, package: str) -> bool:
+    """Whether a module cannot be imported without a package."""
+    modules = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+    modules += [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    return any(module.split(".")[0] == package for module in modules)
 
 
 def _mentions(tree: ast.Module, words: str) -> bool:

@@ -112,11 +112,11 @@ def _condition_problems(
 
 
 def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, str]]:
-    tested = [name for name in ("fact", "rung", "setting") if getattr(test, name)]
+    tested = [name for name in ("fact", "health_check", "setting") if getattr(test, name)]
     if len(tested) != 1:
-        yield "fact", "a test needs exactly one of fact, rung or setting"
-    for rung in test.rung:
-        yield from not_one_of("rung", rung, serving_rules.RUNGS)
+        yield "fact", "a test needs exactly one of fact, health_check or setting"
+    for check in test.health_check:
+        yield from not_one_of("health_check", check, serving_rules.HEALTH_CHECKS)
     for reason in test.reason:
         yield from not_one_of("reason", reason, serving_rules.REASONS)
     if (test.setting is None) is not (test.equals is None):

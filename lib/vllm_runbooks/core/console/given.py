@@ -108,8 +108,8 @@ def number(_context: click.Context, parameter: click.Parameter, value: float | N
     return value
 
 
-def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more: Any) -> Callable[[_F], _F]:
-    """An option with a value; a default is shown, and `nan` is rejected.
+def value(form: str, says: str, kind: click.ParamType[Any] | type | None = None, **more: Any) -> Callable[[_F], _F]:
+    """An option with a value; a default is shown, and `nan` is rejected unless it has a callback.
 
     Args:
         form: Its names, optionally its parameter, and its metavar, as in "-o --output out
@@ -119,9 +119,8 @@ def value(form: str, says: str, kind: click.ParamType[Any] | None = None, **more
         more: Further arguments of `click.option`.
     """
     *names, metavar = form.split()
-    callback = number if isinstance(kind, click.FloatRange) else None
-    is_shown = "default" in more
-    return click.option(*names, metavar=metavar, type=kind, callback=callback, show_default=is_shown, help=says, **more)
+    more = {"callback": number if isinstance(kind, click.FloatRange) else None, **more}
+    return click.option(*names, metavar=metavar, type=kind, show_default="default" in more, help=says, **more)
 
 
 def choice(names: str, says: str, words: Iterable[str], **more: Any) -> Callable[[_F], _F]:

@@ -35,6 +35,9 @@ _FIELD = (
 )
 """Name of a secret in XML."""
 _VERBS = ("is", "was")
+_WHOSE = ("for", "of", "to", "on")
+_FEW_WORDS = 3
+"""Words of a quoted passphrase, at the least."""
 _PART = r"[A-Za-z]{0,40}+\d{0,6}+(?:[a-z]{1,2}+\d{0,2}+)?+"
 _HYPHENATED = re.compile(rf"{_PART}(?:[-_]{_PART}){{1,8}}", re.ASCII)
 """A name of words, each with at most one number, as in "vllm-0-19-0-cu128"."""
@@ -101,9 +104,13 @@ _VALUE_OF = r"\bvalue=(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
 _MARKUP = (
     (
         "</",
-        rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>{_CONTENT}",
+        # A tokenizer's tokens are words.
+        (
+            rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>"
+            rf"(?:(?<!<token>)|(?=\s{{0,40}}[^<>\s\d]{{0,400}}\d)){_CONTENT}"
+        ),
         "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>",
-        "<tokenizer>slow2-Fast4</tokenizer> <password></password>",
+        "<tokenizer>slow2-Fast4</tokenizer> <password></password> <token>bos</token>",
     ),
     (
         "</",
@@ -300,6 +307,26 @@ KINDS = (
         tuple(f"{name} {verb}" for name in ("word", "phrase", "code") for verb in _VERBS),
         _pattern(rf"\bpass(?:word|phrase|code)[ \t]{{1,4}}(?:{'|'.join(_VERBS)})(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}{_SAID}"),
         "my password is Zk9-Qw4x8Rt2Lm6Vb1", "the password is sha256-hashed", _is_said,
+    ),
+    Kind(
+        tuple(f"{name} {word}" for name in ("word", "phrase", "code") for word in _WHOSE),
+        _pattern(
+            rf"\bpass(?:word|phrase|code)[ \t]{{1,4}}(?:{'|'.join(_WHOSE)})[ \t](?>[^\n.,;:\"']{{1,80}}?[ \t]"
+            rf"(?:{'|'.join(_VERBS)})\b)(?:[ \t]{{0,4}}:)?[ \t]{{1,4}}{_SAID}"
+        ),
+        "the password for the admin account is Zk9-Qw4x8Rt2Lm6Vb1",
+        "the password for the admin account is sha256-hashed", _is_said,
+    ),
+    *(
+        Kind(
+            (f'{name} "', f"{name} '"),
+            _pattern(rf"\b{name}[ \t]{{1,4}}(?P<quote>[\"'])(?P<value>[^\"'\n]{{8,300}})(?P=quote)"),
+            f'with the {name} "Zk9-Qw4x8Rt2Lm6Vb1"', f'the {name} "min-length-8" or "for keys"', is_one,
+        )
+        for name, is_one in (
+            ("password", _is_said),
+            ("passphrase", lambda value: _is_said(value) or len(value.split()) >= _FEW_WORDS),
+        )
     ),
     Kind(
         tuple(f"{name} {verb}" for name in ("token", "key", "secret") for verb in _VERBS),

@@ -971,7 +971,11 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
         return not (len(value) >= 8 and value.isascii() and is_random)
     if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
         return True  # a mount, /etc/passwd:/etc/passwd:ro
-    return name.startswith(("credential", "secret")) and value.startswith(("/", "./", "~", "../"))
+    return name.startswith(("credential", "secret")) and _NO_VALUE.match(value) is not None
+
+
+_NO_VALUE = re.compile(r"\.{0,2}/|~|[a-z]{2,12}(?:ed|ing)\Z", re.ASCII)
+"""After "secret:" a path, or a state, as in "secret: mounted"."""
 
 
 def _decoded(value: str) -> bytes:

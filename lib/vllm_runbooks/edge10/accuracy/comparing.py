@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.edge10.accuracy import intervals, score_names
 from vllm_runbooks.edge10.accuracy.records import (
     Accuracy,
@@ -294,11 +295,7 @@ def _assess(
     needed = _needed_questions(comparison, gain, limit, confidence)
     more = f", about {needed:,} needed" if needed is not None else ""
     start = "a real loss, but inconclusive whether it exceeds the threshold" if is_real else "inconclusive"
-    return Accuracy.UNKNOWN, f"{start}: {_questions(comparison.questions)}{more}", is_real, needed
-
-
-def _questions(number: int | None) -> str:
-    return "1 question" if number == 1 else f"{number:,} questions"
+    return Accuracy.UNKNOWN, f"{start}: {count_of(comparison.questions or 0, 'question')}{more}", is_real, needed
 
 
 def _needed_questions(comparison: _Difference, gain: float, limit: float, confidence: float) -> int | None:
@@ -344,16 +341,15 @@ def _question_doubts(comparison: _Difference, dataset: str) -> Iterator[Doubt]:
     if comparison.different:
         are = "is" if comparison.different == 1 else "are"
         text = (
-            f"{_questions(comparison.different)} of {dataset} {are} different in the two "
+            f"{count_of(comparison.different, 'question')} of {dataset} {are} different in the two "
             "results: only scores are compared."
         )
         do = "Evaluate both with one release, one prompt and one order of the choices."
         yield Doubt("other-questions", text, do)
     if comparison.missing:
         were = "was" if comparison.missing == 1 else "were"
-        text = (
-            f"{_questions(comparison.missing)} of {dataset} {were} answered by only one model: the interval is wider."
-        )
+        number = count_of(comparison.missing, "question")
+        text = f"{number} of {dataset} {were} answered by only one model: the interval is wider."
         yield Doubt("missing-questions", text, "Evaluate both on all questions.")
 
 

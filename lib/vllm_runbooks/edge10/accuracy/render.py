@@ -22,6 +22,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyComparison, AccuracyInterval, ScoreComparison
 
 _MAX_ROWS = 24
@@ -121,12 +122,8 @@ def _cells(row: ScoreComparison) -> tuple[Words, ...]:
     )
 
 
-def _questions(number: int) -> str:
-    return "1 question" if number == 1 else f"{number:,} questions"
-
-
 def _details(row: ScoreComparison) -> str:
-    questions = "number of questions unknown" if row.questions is None else _questions(row.questions)
+    questions = "number of questions unknown" if row.questions is None else count_of(row.questions, "question")
     scores = f"float {_score(row.float_score)}, quantised {_score(row.quantised_score)}"
     return f"{scores}; {questions}; interval {_interval(row.interval)}"
 
@@ -157,7 +154,7 @@ def _grounds(rows: Sequence[ScoreComparison]) -> Iterator[str]:
         if row.counts is not None:
             counts = row.counts
             text += (
-                f"; of {_questions(row.questions or 0)} {counts.float_alone:,} were answered "
+                f"; of {count_of(row.questions or 0, 'question')} {counts.float_alone:,} were answered "
                 "correctly only by the float model, "
                 f"{counts.quantised_alone:,} only by the quantised one"
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.views.elements import beyond, cut
 from vllm_runbooks.core.views.styled import BLANK, SentenceLines, TextBlock, Tone, bulleted, headed, parted, styled
-from vllm_runbooks.core.views.summary import sentence_of
+from vllm_runbooks.core.views.summary import count_of, sentence_of
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder
 from vllm_runbooks.edge10.findings_render import blocks, path
 
@@ -50,4 +50,4 @@ def about(checked: CheckedFolder) -> Iterator[str]:
         yield f"{dies} (by {checked.dies_source}), lengths {lengths} (by {checked.lengths_source})"
     sizes = [file.bytes for file in checked.listing.files if file.kind == "file"]
     total = f", {sum(size or 0 for size in sizes):,} bytes" if sizes and None not in sizes else ""
-    yield f"{len(sizes):,} {'file' if len(sizes) == 1 else 'files'}{total}"
+    yield f"{count_of(len(sizes), 'file')}{total}"

@@ -21,7 +21,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.core.views.summary import sentence_of
+from vllm_runbooks.core.views.summary import count_of, sentence_of
 from vllm_runbooks.edge10 import findings_render
 from vllm_runbooks.edge10.host.records import CheckedHost, DockerFacts, DockerState, EdgeHost
 from vllm_runbooks.host import finding_views
@@ -112,7 +112,7 @@ def _gib(size: float | None) -> str:
 def _facts(checked: CheckedHost) -> Iterator[str]:
     inventory = checked.inventory
     names = ", ".join(dict.fromkeys(visible(cut(gpu.name or "unnamed", 40)) for gpu in inventory.gpus))
-    count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
+    count = count_of(len(inventory.gpus), "GPU")
     why = f" ({visible(cut(inventory.no_gpus_reason, 200))})" if inventory.no_gpus_reason else ""
     yield f"{count}{f': {names}' if names else ''}{why}; driver {visible(inventory.driver or _UNKNOWN)}"
     yield _docker(checked.docker)

@@ -26,6 +26,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
+from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import finding_views
 from vllm_runbooks.host.finding_views import faint_table, finding_blocks
 from vllm_runbooks.host.nodes import compared
@@ -128,7 +129,7 @@ _ASKED = {"ray": ", queried through Ray", "ssh": ", queried over SSH"}
 
 def _summary(cluster: Cluster) -> Iterator[str]:
     names = _listed([node.name for node in cluster.nodes])
-    count = _count(len(cluster.nodes), "node")
+    count = count_of(len(cluster.nodes), "node")
     answers = f"{count}{_ASKED.get(cluster.method or '', '')}: {names}" if names else "no node answers"
     yield cut(f"{answers}{f'; {len(cluster.unread)} could not be queried' if cluster.unread else ''}", 400)
     if cluster.constructed:
@@ -136,7 +137,7 @@ def _summary(cluster: Cluster) -> Iterator[str]:
     done = [run for run in cluster.collectives or () if all(rank.state is RankState.DONE for rank in run.ranks)]
     if done:
         took = [f"{BACKENDS.get(run.backend, run.backend)} {_slowest(run)}" for run in done]
-        over = _count(len(done[0].ranks), "rank")
+        over = count_of(len(done[0].ranks), "rank")
         yield f"All-reduce of {done[0].size_mib:g} MiB over {over}: {', '.join(took)}"
     if cluster.nodes and all(node.model is None for node in cluster.nodes):
         yield "no model was compared: --model names one"
@@ -145,10 +146,6 @@ def _summary(cluster: Cluster) -> Iterator[str]:
 def _slowest(run: Collective) -> str:
     seconds = [rank.seconds for rank in run.ranks if rank.seconds is not None]
     return f"{max(seconds):.3g} s" if seconds else "in unknown time"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 # ---- the matrix
@@ -431,12 +428,12 @@ def comparison(checked: CheckedCluster | str) -> StepText | None:
     if isinstance(checked, str):
         return None
     rows = [f"{visible(row.fact)} ({visible(cut(_values(row.values), 120))})" for row in checked.differences]
-    more = f" and in {_count(len(rows) - _MOST_ROWS, 'other fact')}" if len(rows) > _MOST_ROWS else ""
+    more = f" and in {count_of(len(rows) - _MOST_ROWS, 'other fact')}" if len(rows) > _MOST_ROWS else ""
     fact = f"The nodes differ in {', '.join(rows[:_MOST_ROWS])}{more}." if rows else _NOTHING_DIFFERS
     problems = [f"`{finding.id}`" for finding in finding_views.problems(checked.findings)]
     count = len({missing.fact for missing in checked.unmeasured})
-    so = [f"{_count(len(problems), 'problem')}: {', '.join(problems)}."] if problems else []
-    so += [f"{_count(count, 'fact')} could not be measured and may differ as well."] if count else []
+    so = [f"{count_of(len(problems), 'problem')}: {', '.join(problems)}."] if problems else []
+    so += [f"{count_of(count, 'fact')} could not be measured and may differ as well."] if count else []
     return StepText(fact, " ".join(so))
 
 

@@ -363,7 +363,9 @@ def _show_diff(name: str, text: str, linted: Linted, options: Mapping[str, Any])
     diff, is_exact = render_issues.diff_view(safe, linted.fixed or "", name, private=(text, fixed))
     terminal.show(diff)
     if not is_exact:
-        output.say(f"{name}: this diff cannot be applied (secrets or control characters are replaced); use --fix -o FILE")
+        output.say(
+            f"{name}: this diff cannot be applied (secrets or control characters are replaced); use --fix -o FILE"
+        )
 
 
 def _show_fixed(

@@ -18,6 +18,7 @@ from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 
 TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "adapters": "LoRA adapters",
+    "draft": "draft model",
     "cuda_graphs_estimated": "CUDA graphs (est.)",
     "beside_weights": "in addition to weights",
     "kv_cache_tokens": "KV cache tokens",

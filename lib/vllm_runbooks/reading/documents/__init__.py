@@ -282,7 +282,15 @@ def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> No
 
 def _read_written(source: Excerpt, around: Around, reading: DocumentReading, run: Sequence[int]) -> None:
     """Add the launches of the files that a script writes; `run` is where the launches that it starts begin."""
+    quoted = [
+        (place.start, place.end)
+        for start in reading.starts
+        for place in start.within
+        if '"' in source.text[max(bisect_left(source.at, place.start) - 1, 0) :][:2]
+    ]
     for body, target, is_literal in heredocs(source):
+        if any(first <= body.at[0] < last for first, last in quoted):
+            body = _written(body, '"')  # noqa: PLW2901 - as the program in the quoted text reads it
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
         if inner == "page" or is_run:  # a shell's input (`bash <<EOF`) is read with the script
@@ -447,9 +455,9 @@ def _closing(text: str, index: int) -> int | None:
     return None
 
 
-def _written(body: Excerpt) -> Excerpt:
-    """An unquoted here-document as the shell writes it: without quoting backslashes."""
-    matches = re.finditer(r"\\[\\$`\n]|.", body.text, re.DOTALL)
+def _written(body: Excerpt, quote: str = "") -> Excerpt:
+    """An unquoted here-document, or one in quotes, as the shell writes it: without quoting backslashes."""
+    matches = re.finditer(rf"\\[\\$`\n{quote}]|.", body.text, re.DOTALL)
     kept = [(match.end() - (match[0] != "\\\n"), match.end()) for match in matches]
     return body.joined([*kept, (len(body.text), len(body.text))])
 

@@ -30,9 +30,9 @@ _MARKED = re.compile(r"@[A-Z_][A-Z0-9_]{0,60}@|%[A-Z_][A-Z0-9_]{0,60}%|__[A-Z][A
 _LATER = re.compile(
     rf"{_MARKED.pattern}|<(?![<( ])[^<>\n]{{1,80}}>"
     r"|\$\$?[({][A-Za-z_][^(){}\n]{0,200}[)}]|\$\$?[A-Za-z_]\w{0,200}"
-    r"|\{\{[^{}\n]{1,200}\}\}|(?:YOUR|REPLACE|CHANGE|INSERT|TODO|FIXME)(?:[_-][A-Za-z0-9_-]{1,60})?|CHANGEME"
+    r"|\{\{[^{}\n]{1,200}\}\}|\{[A-Za-z_]\w{0,60}\}|(?:YOUR|REPLACE|CHANGE|INSERT|TODO|FIXME)(?:[_-][A-Za-z0-9_-]{1,60})?|CHANGEME"
 )
-"""A value that a person or a later program fills in: `<port>`, `${PORT}`, `$(PORT)`, `REPLACE_ME`."""
+"""A value that a person or a later program fills in: `<port>`, `{port}`, `${PORT}`, `$(PORT)`, `REPLACE_ME`."""
 _OPTION = re.compile(r"[\"']?(--?[A-Za-z][A-Za-z0-9_.-]{0,80})=")
 _NAMING = re.compile(
     r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"

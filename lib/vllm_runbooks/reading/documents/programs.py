@@ -587,6 +587,10 @@ class _Command:
             run_image(None, pod.rest, pod.image, around, self.reading, before=self.words[:end])
 
 
+_TAG_UNKNOWN = re.compile(r"[\"']?([\w./-]{1,200}):[^/\s]{1,500}\Z", re.ASCII)
+"""An image of which only the tag is unknown."""
+
+
 def run_image(
     entrypoint: tuple[Word, ...] | None,
     rest: tuple[Word, ...],
@@ -609,6 +613,8 @@ def run_image(
             _add_start("image", rest, [*before, *words], around, reading, prefix=(*before, *entrypoint))
         return
     name = image.value if image is not None else None
+    if image is not None and name is None and (tagged := _TAG_UNKNOWN.match(image.raw)):
+        name = tagged[1]
     first = rest[0].value if rest else None
     is_option = (rest[0].raw.lstrip("\"'") if first is None else first).startswith("-") if rest else False
     is_command = bool(rest) and not is_option and (is_program(first) or not images.has_entry_point(name))

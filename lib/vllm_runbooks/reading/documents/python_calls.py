@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -24,9 +23,11 @@ from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
 from vllm_runbooks.reading.documents.starts import (
     Around,
+    ContainerOptions,
     DocumentReading,
     Gpus,
     Keyword,
+    PublishedPort,
     Setting,
     Within,
     WrittenLaunch,
@@ -88,7 +89,9 @@ class _Program:
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
         self.own = {node.name for node in self.nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-        self.lists: set[int] = set()
+        compared = (part for node in self.nodes if isinstance(node, ast.Compare) for part in node.comparators)
+        self.lists = {id(part) for part in compared}
+        """Lists that are read, or that words are compared with."""
         executed = [named for node in self.nodes if isinstance(node, ast.Call) and (named := self._run(node))]
         self.run = {id(part) for named in executed for part in _operands(named)}
         """Nodes that are executed by name; they are read at the call, with its environment."""
@@ -135,17 +138,39 @@ class _Program:
             containers = [found for node in self.nodes if (found := self._on_modal(node)) is not None]
             self.reading.change_starts(first, lambda launch: _within_container(launch, containers))
 
-    def _on_modal(self, node: ast.expr | ast.stmt) -> tuple[int, int, Gpus] | None:
-        """The place of a function or class on Modal, and the GPUs of its container."""
+    def _on_modal(self, node: ast.expr | ast.stmt) -> _ModalContainer | None:
+        """The container of a function or class on Modal, if its GPUs or its port are known."""
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return None
-        calls = {_last_name(item.func): item for item in node.decorator_list if isinstance(item, ast.Call)}
-        keywords = [keyword for name in _MODAL & calls.keys() for keyword in calls[name].keywords]
-        keyword = next((keyword for keyword in keywords if keyword.arg == "gpu"), None)
+        methods = node.body if isinstance(node, ast.ClassDef) else ()
+        decorators = [*node.decorator_list, *(part for item in methods for part in getattr(item, "decorator_list", ()))]
+        calls = [item for item in decorators if isinstance(item, ast.Call)]
+        of_app = [item for item in calls if self._is_of_app(item.func)]
+        keyword = next((keyword for item in of_app for keyword in item.keywords if keyword.arg == "gpu"), None)
         given = _MODAL_GPUS.fullmatch(self._word(keyword.value).value or "") if keyword is not None else None
-        if keyword is None or given is None or given["count"] == "0" or "clustered" in calls:
+        seen = None
+        if keyword is not None and given is not None and given["count"] != "0":
+            seen = Gpus(None, int(given["count"] or 1), *self._places(keyword))
+        if not of_app or any(_last_name(item.func) == "clustered" for item in calls):
             return None
-        return (*self._places(node), Gpus(None, int(given["count"] or 1), *self._places(keyword)))
+        ports = [port for item in calls if self._origin(item.func) == "modal.web_server" for port in self._ports(item)]
+        return _ModalContainer(*self._places(node), seen, ports)
+
+    def _is_of_app(self, function: ast.expr) -> bool:
+        """Whether a decorator is one of an app of Modal, in this file or of another module."""
+        if not isinstance(function, ast.Attribute) or function.attr not in _MODAL:
+            return False
+        app = function.value
+        made = self.names.get(app.id) if isinstance(app, ast.Name) else None
+        is_made = isinstance(made, ast.Call) and self._origin(made.func) in ("modal.App", "modal.Stub")
+        return is_made or (isinstance(app, ast.Name) and app.id in self.imported)
+
+    def _ports(self, server: ast.Call) -> list[PublishedPort]:
+        nodes = [*server.args[:1], *(keyword.value for keyword in server.keywords if keyword.arg == "port")]
+        ports = [(node, self._word(node).value or "") for node in nodes]
+        return [
+            PublishedPort("", None, int(port), True, *self._places(node)) for node, port in ports if port.isdecimal()
+        ]
 
     def _names(self) -> tuple[dict[str, ast.expr], dict[str, str]]:
         """Names that are assigned once, with their values.
@@ -546,9 +571,13 @@ class _Program:
             # is a list assigned before the rest of it.
             nodes = list(ast.walk(statement)) if lists else []
             own = {id(part) for node in nodes if isinstance(node, ast.stmt) for part in _extension(node).targets}
-            used = {_path(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in own}
+            used = {
+                _path(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in own
+            }
             lists = {name: value for name, value in lists.items() if name not in used}
-            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(statement.value, (ast.List, ast.BinOp)):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(
+                statement.value, (ast.List, ast.BinOp)
+            ):
                 for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
                     if name := _path(target):
                         lists[name] = statement.value
@@ -619,12 +648,14 @@ def _extension(node: ast.stmt) -> _Extension:
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
         return _Extension(_path(node.target), _listed(node.value), [node.target])
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and (name := _path(target := node.targets[0])):
-        first, rest = node.value, list[ast.expr]()
+        first: ast.expr = node.value
+        rest = list[ast.expr]()
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add):
             rest[:0] = _listed(first.right)
             first = first.left
-        if isinstance(first, ast.List) and first.elts and isinstance(first.elts[0], ast.Starred):
-            first, rest = first.elts[0].value, [*first.elts[1:], *rest]
+        if isinstance(first, ast.List) and first.elts and isinstance(unpacked := first.elts[0], ast.Starred):
+            rest = [*first.elts[1:], *rest]
+            first = unpacked.value
         return _Extension(name, rest, [target, first]) if _path(first) == name and rest else _Extension("", ())
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and len(call.args) == 1:
         if call.func.attr == "append":
@@ -640,7 +671,7 @@ class _Bound(ast.NodeTransformer):
     def __init__(self, values: Mapping[str, ast.expr]) -> None:
         self.values = values
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - the name that ast calls
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.values.get(node.id, node)
 
 
@@ -667,13 +698,22 @@ def _path(node: ast.expr | ast.AST) -> str:
     return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else ""
 
 
-def _within_container(launch: WrittenLaunch, containers: Sequence[tuple[int, int, Gpus]]) -> WrittenLaunch:
-    """The launch with the GPUs of the container it is in; `containers` are in the order of the text."""
-    index = bisect(containers, launch.start, key=operator.itemgetter(0)) - 1
-    if index < 0 or launch.start >= containers[index][1]:
+class _ModalContainer(NamedTuple):
+    start: int
+    end: int
+    gpus: Gpus | None
+    ports: list[PublishedPort]
+
+
+def _within_container(launch: WrittenLaunch, containers: Sequence[_ModalContainer]) -> WrittenLaunch:
+    """The launch with the GPUs and the port of the innermost container it is in, which is the last to begin."""
+    found = [container for container in containers if container.start <= launch.start < container.end]
+    if not found:
         return launch
-    given = containers[index][2]
-    return replace(launch, gpus=gpus.seen(launch.environment, given), given=given)
+    given, ports = found[-1].gpus, found[-1].ports
+    if ports and launch.container is None:
+        launch = replace(launch, container=ContainerOptions(ports=ports))
+    return launch if given is None else replace(launch, gpus=gpus.seen(launch.environment, given), given=given)
 
 
 def _last_name(node: ast.expr) -> str:

@@ -570,6 +570,10 @@ _POLLED = re.compile(r":\S{1,200}/(?:health|ping|v1/models)\b")
 """Address of a server that answers when it is ready."""
 
 
+_UNKNOWN = "\ufffc"
+"""What a formatted text puts where it does not know a word."""
+
+
 def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
     """Background programs that the script does not wait for."""
     seen: set[int] = set()
@@ -581,7 +585,7 @@ def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
         # A command that begins with an option is the rest of an interrupted command, which is the
         # launch.
         head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
-        program = head.words[0].value or "?"
+        program = next((text for text in (word.value or "?" for word in head.words) if _UNKNOWN not in text), "?")
         if program.rpartition("/")[2] in word_list("prepares-or-prints"):
             continue
         if invocation.is_background and not invocation.is_waited and invocation.start not in seen:

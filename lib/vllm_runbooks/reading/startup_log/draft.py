@@ -456,6 +456,7 @@ _PLATFORM_FILE = re.compile(
 """File that runs on this platform only."""
 _PLATFORM_SOURCE = re.compile(r"\b(cpu|tpu|xpu|hpu|neuron)_(?:worker|model_runner|executor)\.py:", re.ASCII)
 """The same file as a line's source, `cpu_worker.py:255`."""
+_OF_AMD = frozenset({"hip", "HIP"})
 _OF_HIP = re.compile(r"\b(HIP) (?:out of memory|error|driver error)", re.ASCII)
 
 
@@ -463,7 +464,7 @@ def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | No
     """Platform that vLLM reports, else the one of its build, its device or its files; None if unknown."""
     printed = draft.words.get("platform")
     if printed is not None:
-        return printed.lower()
+        return "rocm" if printed in _OF_AMD else printed.lower()
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
     messages = (raised.message for traceback in tracebacks for raised in traceback.chain)
     searched: tuple[tuple[re.Pattern[str], Any], ...] = (
@@ -475,7 +476,7 @@ def _platform(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> str | No
     )
     matches = (pattern.search(text) for pattern, text in searched if isinstance(text, str))
     found = next((next(filter(None, match.groups())) for match in matches if match), None)
-    return "rocm" if found == "HIP" else found
+    return "rocm" if found in _OF_AMD else found
 
 
 def _facts(

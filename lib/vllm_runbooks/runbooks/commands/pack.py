@@ -13,9 +13,11 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Outcome
 
 if TYPE_CHECKING:
     from vllm_runbooks.core.evidence import Evidence
+    from vllm_runbooks.core.packs import Manifest
     from vllm_runbooks.core.views.styled import TextBlock
     from vllm_runbooks.runbooks.pack import Packed
 
@@ -138,11 +140,20 @@ def _check(target: Path, *, is_forced: bool) -> None:
         raise InputError(f"{target.absolute().parent}: cannot be written to; set another file with -o")
 
 
+def _outcome(manifest: Manifest) -> str:
+    """How the packed launch ended, and its cause."""
+    if manifest.outcome is None:
+        return "no log"
+    if manifest.root_cause is None and Outcome(manifest.outcome).is_healthy:
+        return f"{manifest.outcome}: the server runs"
+    return f"{manifest.outcome}: {manifest.root_cause or 'unknown cause'}"
+
+
 def _view(made: Packed, target: Path) -> list[TextBlock]:
     from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
 
     manifest = made.manifest
-    outcome = "no log" if manifest.outcome is None else f"{manifest.outcome}: {manifest.root_cause or 'unknown cause'}"
+    outcome = _outcome(manifest)
     rows = [
         (member.name, f"{member.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in member.hidden.items()))
         for member in manifest.members
