@@ -107,7 +107,7 @@ def test_an_organization_quantizes_as_its_other_checkpoints() -> None:
 
 
 def test_a_publisher_has_its_own_group_size() -> None:
-    """Cyankiwi's AWQ has one scale per 32 weights: its Qwen3.5-27B has 771,851,054 scales for 24.7 billion weights."""
+    """AWQ of cyankiwi has one scale per 32 weights: 771,851,054 in its Qwen3.5-27B, for 24.7 billion weights."""
     theirs = planner.model("cyankiwi/Qwen3.5-27B-AWQ-4bit", access=HubAccess.NONE)
     assert theirs.shape.quantization is not None
     assert theirs.shape.quantization.formats[0][1].group == 32
