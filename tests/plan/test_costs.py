@@ -1109,7 +1109,7 @@ def test_an_estimate_on_shared_memory_can_be_negative(
 def test_a_sampler_that_depends_on_the_installation_widens_the_range(
     release: str, environment: dict[str, str], low_gib: float
 ) -> None:
-    """Up to 0.11.0, V1 samples with FlashInfer where it is installed, as in the image that printed 5.01 GiB on an L4."""
+    """Up to 0.11.0, V1 samples with FlashInfer where it is installed, as in an image that printed 5.01 GiB on an L4."""
     shape = measured.model("Qwen/Qwen2.5-7B-Instruct").shape
     options = {"max_model_len": 8192, "gpu_memory_utilization": 0.9}
     settings = measured.settled(

@@ -234,7 +234,8 @@ def test_an_uncertain_plan_names_the_unknown_fact() -> None:
     )
 
     assert found.fits is None
-    assert str(plan_words.headline(found)).startswith("uncertain: unknown: the memory of the draft model /nope")
+    assert str(plan_words.headline(found)).startswith("uncertain: cannot calculate the draft model (/nope: it is")
+    assert found.kv_cache.gib is None
 
 
 def test_a_cache_without_memory_is_planned_as_zero() -> None:

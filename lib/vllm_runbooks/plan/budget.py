@@ -18,7 +18,7 @@ from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.quantized_names import base_of, quantized_config
-from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
+from vllm_runbooks.plan.settings import DRAFT_UNKNOWN, LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
@@ -517,8 +517,9 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    if settings.speculation.model is not None and not settings.speculation.method:
-        terms.insert(1, Term(_DRAFT, None, f"the memory of {settings.speculation.model} is unknown"))
+    for fact in settings.missing:
+        if fact.startswith(DRAFT_UNKNOWN):
+            terms.insert(1, Term(_DRAFT, None, fact.removeprefix(DRAFT_UNKNOWN).strip()))
     encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
     if isinstance(encoder, EncoderProfile):
         terms.append(_beyond(text, encoder))

@@ -161,6 +161,8 @@ class LaunchSettings:
         return 4 if self.dtype == "float32" else 2
 
 
+DRAFT_UNKNOWN = "the memory of the draft model"
+"""Beginning of the missing fact about a separate draft model."""
 EITHER_SAMPLER = "sort or flashinfer"
 """FlashInfer's if it is installed."""
 _REQUESTS_OF_OLDER = 256
@@ -512,7 +514,7 @@ class _LaunchSettler:
             if not layers and tokens is None:
                 self.missing["num_speculative_tokens"] = None
             if not layers and is_own:
-                self.missing[f"the memory of the draft model {model}"] = None
+                self.missing[f"{DRAFT_UNKNOWN} {model}"] = None
             if not is_own:
                 self.check_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
@@ -588,7 +590,7 @@ class _LaunchSettler:
             form = self.shape.quantization is not None or self.options.get("quantization") is not None
             unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
         if unknown:
-            self.missing[f"the memory of the draft model {name}: {', '.join(unknown)}"] = None
+            self.missing[f"{DRAFT_UNKNOWN} {name}: {', '.join(unknown)}"] = None
             return ""
         if draft is not None:
             self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
