@@ -451,7 +451,8 @@ def test_weights_that_do_not_fit_are_the_only_reason() -> None:
     found = planned("Qwen/Qwen3-32B", "0.19.0", {"max_model_len": 1024}, DESKTOP)
     assert found.fits is False
     assert found.limits[0].startswith("the weights do not fit: 61.0")
-    assert found.limits[0].endswith("23.69 GiB available on RTX3090")
+    needed, available = map(float, re.findall(r"(\d+\.\d\d) GiB (?:needed|available)", found.limits[0]))
+    assert available < 23.69 < needed  # without the CUDA context, so that the sentence is never contradictory
     assert not any("profiling" in said for said in found.limits)
 
 

@@ -472,7 +472,7 @@ def test_each_change_has_a_kind_and_its_costs() -> None:
 @in_one_test(
     ("words", "says"),
     [
-        (("--find", "context"), r"Longest context: 2\d,\d{3} tokens \(conservative; best case: 3\d,\d{3}\)\. KV "),
+        (("--find", "context"), r"Longest context: 2\d,\d{3} tokens \(conservative; best case: 40,960\)\. KV "),
         (("--find", "context", "--max-model-len", "20000"), r"Longest context: "),
         (("--find", "utilization", "--max-model-len", "8k"), r"Lowest gpu_memory_utilization: 0\.\d+ \(conservative; "),
         (("--find", "concurrency", "--max-model-len", "8k"), r"Max concurrency: [\d.]+ \(conservative; best case: "),

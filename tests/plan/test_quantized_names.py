@@ -225,3 +225,9 @@ def test_a_model_left_out_of_the_catalog_is_derived_with_its_own_sizes() -> None
         assert other is not None
         for size in ("layers", "hidden_size", "attention_heads", "kv_heads", "head_dim", "experts", "vocabulary_size"):
             assert getattr(model, size) in (None, getattr(other, size)), f"{hub_id}, {size}: from {base}"
+
+
+def test_a_format_that_is_not_planned_is_refused_before_the_hub_is_asked() -> None:
+    """Its repository may have a config.json, which would be planned as 16-bit weights."""
+    with pytest.raises(InputError, match="not planned: each tensor of a GGUF file has its own quantization"):
+        planner.model("acme/Qwen3-8B-GGUF", access=HubAccess.NETWORK)

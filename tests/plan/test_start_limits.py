@@ -253,3 +253,34 @@ def test_many_rejected_layouts_are_counted() -> None:
     assert found.found.reasons[0] == "more than 64 GPUs"
     assert len(found.found.reasons) <= 5
     assert found.found.reasons[-1].endswith("more reasons against other layouts")
+
+
+@pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-ai/DeepSeek-V4-Flash"])
+def test_sparse_attention_needs_a_gpu_with_a_backend(model: str) -> None:
+    """No sparse backend of vLLM takes an A100; a Hopper GPU runs the same model."""
+    refused = planner.plan_model(model, "16xA100-80GB", vllm="0.33.0", tp=8)
+
+    assert refused.fits is False
+    assert refused.limits[0] == (
+        "vLLM 0.33.0 has no sparse attention backend for A100-80GB (compute capability 8.0): "
+        "the model needs at least 9.0"
+    )
+    assert planner.plan_model(model, "8xH200", vllm="0.33.0", tp=8).fits is True
+
+
+def test_a_fitted_length_is_the_context_of_the_answer() -> None:
+    """`--max-model-len auto` serves the longest context that fits, so at least one request of it runs."""
+    found = planner.plan_model("Qwen/Qwen3-8B", "RTX3090", vllm="0.33.0", options={"max_model_len": -1})
+
+    assert plan_words.option(found, "max_model_len") == found.kv_cache.longest_context
+    assert found.kv_cache.max_concurrency == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_cache_is_not_larger_than_its_gpu() -> None:
+    """A negative estimate of CUDA graphs, as GB10 prints, leaves no more than the memory next to the weights."""
+    found = planner.plan_model("Qwen/Qwen3-Embedding-8B", "GB10", vllm="0.33.0")
+    weights = next(term for term in found.per_gpu[0].terms if term.name == "weights")
+
+    assert found.kv_cache.high is not None
+    assert found.kv_cache.high + (weights.low_gib or 0) <= 122
+    assert min(term.low_gib or 0 for term in found.per_gpu[0].terms) < 0

@@ -13,6 +13,7 @@ from vllm_runbooks.catalog.languages import listed
 from vllm_runbooks.core.errors import InputError
 
 _MLA = "MLA"
+_SPARSE = "MLA_SPARSE"
 _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
 """Parts of backend names that do not run on NVIDIA GPUs."""
 _NAMED = {
@@ -73,6 +74,16 @@ class Support:
             if backend is not None and _MLA not in name and not any(word in name for word in _OTHER_DEVICES)
         }
         return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
+
+    @property
+    def sparse_capabilities(self) -> frozenset[tuple[int, int]]:
+        """Compute capabilities of NVIDIA GPUs that a backend for sparse attention takes; empty if unknown."""
+        known = (
+            backend.capabilities
+            for name, backend in self.backends.items()
+            if _SPARSE in name and backend is not None and not any(word in name for word in _OTHER_DEVICES)
+        )
+        return frozenset().union(*(each for each in known if each is not None))
 
     def is_refused_on_rocm(self, *, method: str | None = None, backend: str | None = None) -> bool:
         """Whether a launch on AMD GPUs rejects a quantization method or an attention backend that it knows.

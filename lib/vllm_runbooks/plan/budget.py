@@ -686,7 +686,11 @@ class _GpuBudget:
         self.terms, self.captured, self.encoder = made
         self.requested = device.total and Band(*(ceil(side * settings.utilization) for side in device.total))
         used = total(self.terms)
-        self.available = self.requested.less(used) if self.requested is not None and used is not None else None
+        self.available = None
+        if self.requested is not None and used is not None and device.total is not None:
+            # A negative estimate of CUDA graphs makes the cache larger than the share, never than the GPU.
+            most = device.total.high - self._band("weights").low
+            self.available = Band(*(min(side, most) for side in self.requested.less(used)))
         if settings.cache.size is not None:
             self.available = Band(*(settings.cache.size,) * 3)
         self.fits: bool | None = None
@@ -724,8 +728,9 @@ class _GpuBudget:
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
         if left.expected < 0:
-            needed = f"{_gib(self._band('weights').expected)} needed"
-            mine.add(False, f"{WEIGHTS_LACK}: {needed}, {_gib(total.expected)} available on {name}")
+            weights = self._band("weights").expected
+            available = _gib(max(0, left.expected + weights))
+            mine.add(False, f"{WEIGHTS_LACK}: {_gib(weights)} needed, {available} available on {name}")
             return
         if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
             free = total.less(context)

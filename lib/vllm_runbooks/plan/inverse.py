@@ -89,9 +89,9 @@ class Trial:
     def _is_refused_otherwise(self, made: Budget) -> bool:
         if made.available is not None and made.pool is not None and made.pool.fits(made.available[_EXPECTED]):
             return True
-        # With a fixed cache size, only loading and profiling are checked.
-        plenty = max((rank.device.total.high for rank in made.ranks if rank.device.total), default=1)
-        cache = replace(made.settings.cache, size=plenty * len(made.ranks))
+        # With a fixed cache size, only loading, profiling and the rest of the GPU are checked.
+        most = max(1, min(made.available[_HIGH])) if made.available is not None else 1
+        cache = replace(made.settings.cache, size=most)
         return self.judged(replace(made.settings, cache=cache)).fits is False
 
 

@@ -40,6 +40,7 @@ from vllm_runbooks.plan.requests import (
 )
 from vllm_runbooks.plan.servers import deployment_of
 from vllm_runbooks.plan.settings import LaunchSettings
+from vllm_runbooks.plan.shape import Compressed, Latent
 from vllm_runbooks.plan.terms import GIB, Term
 
 
@@ -104,7 +105,12 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = (*_not_implemented(request), *_not_on_rocm(request, devices), *_without_dtype(settled, devices))
+    refused = (
+        *_not_implemented(request),
+        *_not_on_rocm(request, devices),
+        *_without_dtype(settled, devices),
+        *_without_sparse_attention(request, devices),
+    )
     cards = request.cards[: len(devices) * count]
     busy = _busy(request, settled, ranks, count)
     fits = made.fits if made is not None and not refused else False
@@ -223,6 +229,22 @@ def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[
     return tuple(f"{name} {text}" for name in sorted(names))
 
 
+def _without_sparse_attention(request: PlanningRequest, devices: Sequence[Device]) -> tuple[str, ...]:
+    """GPUs below every backend that attends to selected tokens, for a model that does so."""
+    mixers = (mixer for layer in request.model.shape.kinds for mixer in layer.mixers)
+    if not any(isinstance(mixer, Compressed) or (isinstance(mixer, Latent) and mixer.index_heads) for mixer in mixers):
+        return ()
+    version = request.release.version
+    taken = support.load(version).sparse_capabilities
+    names = {device.name: device.capability for device in devices if device.capability is not None}
+    return tuple(
+        f"vLLM {version} has no sparse attention backend for {name} (compute capability {has[0]}.{has[1]}): "
+        f"the model needs at least {min(taken)[0]}.{min(taken)[1]}"
+        for name, has in sorted(names.items())
+        if taken and has < min(taken)
+    )
+
+
 def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:
     values = {
         "max_model_len": settled.scheduler.max_model_len,
@@ -289,6 +311,7 @@ def _cache(made: Budget | None) -> PlannedCache:
         meaning = None if made.has_cache else "none"
         return PlannedCache(_gib(max(0, expected)), _gib(max(0, low)), _gib(max(0, high)), tokens_meaning=meaning)
     need = max(pool.needed_bytes())
+    fitted = made.longest.expected if made.longest is not None and made.settings.scheduler.is_length_fitted else None
     return PlannedCache(
         gib=_gib(max(0, expected)),
         low=_gib(max(0, low)),
@@ -297,7 +320,7 @@ def _cache(made: Budget | None) -> PlannedCache:
         tokens_low=pool.tokens(blocks.low),
         tokens_high=pool.tokens(blocks.high),
         tokens_meaning="full-length" if pool.rules.prints_requests else "slots",
-        max_concurrency=pool.concurrency(blocks.expected),
+        max_concurrency=pool.concurrency(blocks.expected, fitted or None),
         blocks=blocks.expected,
         block_tokens=min(group.form.block_tokens for group in pool.groups),
         needed_gib=_gib(need),

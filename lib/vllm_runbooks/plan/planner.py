@@ -22,7 +22,7 @@ from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import files as plan_files
-from vllm_runbooks.plan import hub, start_files
+from vllm_runbooks.plan import hub, quantized_names, start_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
@@ -69,6 +69,8 @@ def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -
 
 def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
     known = subject_by_name(name, catalog.specs())
+    if known is None and (reason := quantized_names.refusal(name)):
+        raise InputError(f"{name}: not planned: {reason}")
     revision, folder = model_cache.placement(options)
     is_whole = known is not None and not known.is_partial and not known.is_assumed
     if is_whole and revision in (None, "main"):

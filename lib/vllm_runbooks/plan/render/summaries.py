@@ -118,7 +118,11 @@ def summarize(
 def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *, again: str = "") -> Summary:
     """Summarize a plan compared with the values of a log; `about` has the log, release and GPUs."""
     answer = plan_words.compared_headline(compared)
-    rows = tuple(tuple(cell or "\u2013" for cell in plan_words.compared_cells(term)) for term in compared.terms)
+    rows = tuple(
+        tuple(cell or "\u2013" for cell in plan_words.compared_cells(term))
+        for term in compared.terms
+        if (term.planned_gib, term.actual_gib) != (None, None)
+    )
     return Summary(
         answer.verdict.upper(),
         _COMPARED[answer.verdict],

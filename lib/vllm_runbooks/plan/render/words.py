@@ -117,6 +117,8 @@ def _context(plan: Plan) -> str:
 def option(plan: Plan, name: str) -> Any:
     """Value of an option in the plan, by argparse destination: as given, else the default."""
     value = plan.deployment.flags.get(name) if plan.deployment else None
+    if name == "max_model_len" and value == -1:  # vLLM takes the longest that fits
+        return plan.kv_cache.longest_context
     return plan.options.get(name) if value is None else value
 
 
