@@ -69,6 +69,9 @@ def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> 
     assert plan.deployment is not None
     assert not plan.deployment.env
 
+    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "2xcpu-24GB")
+    assert "--deploy" not in out
+
     status, out, _ = run(capsys, *offline, "Qwen/Qwen3-32B", "--gpus", "cpu-24GB")
     assert status == 1
     assert "The weights need 61.0 GiB, but CPU-24GB has 23.5 GiB." in out
