@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import os
 from pathlib import Path
 
 import pytest
 
 from command_line import run
 from vllm_runbooks.catalog import load
+from vllm_runbooks.host import loading
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.budget import Device, budget, subject_in_catalog
 from vllm_runbooks.plan.settings import settle
@@ -69,8 +70,9 @@ def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> 
     assert plan.deployment is not None
     assert not plan.deployment.env
 
-    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "2xcpu-24GB")
+    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "3xcpu-64GB")
     assert "--deploy" not in out
+    assert "export CPU_VISIBLE_MEMORY_NODES=0" in out
 
     status, out, _ = run(capsys, *offline, "Qwen/Qwen3-32B", "--gpus", "cpu-24GB")
     assert status == 1
@@ -80,9 +82,6 @@ def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> 
     status, out, _ = run(capsys, *offline, "Qwen/Qwen3-8B-AWQ", "--gpus", "cpu-64GB")
     assert status == 1
     assert "Unknown: the memory of quantized weights on a CPU." in out
-
-    _, out, _ = run(capsys, *offline, "Qwen/Qwen3-0.6B", "--gpus", "cpu")
-    assert re.match(r"(?:FITS|DOES NOT FIT|UNCERTAIN) +Qwen3-0.6B · 1\u00d7 CPU-\d+GB · ", out)
 
 
 def test_a_cache_larger_than_the_host_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,3 +106,43 @@ def test_files_are_written_for_nvidia_gpus_only(capsys: pytest.CaptureFixture[st
 
     assert status == 2
     assert "files are only written for NVIDIA GPUs; use the planned command" in error
+
+
+def test_this_host_is_planned_with_its_own_memory() -> None:
+    """`cpu` takes the memory that the host reports, not a size rounded and reduced again."""
+    (card,) = loading.cards("cpu")
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+
+    assert card.gpu.total is not None
+    assert (card.gpu.total.low, card.gpu.total.expected, card.gpu.total.high) == (here,) * 3
+    (named,) = loading.cards("cpu-64GB")
+    assert named.gpu.total is not None
+    assert named.gpu.total.low < 62.5 < named.gpu.total.high
+
+
+def test_a_share_that_is_not_free_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker asks for its share of the memory before it loads: the system and vLLM's other processes have the rest."""
+    plan = (
+        "plan",
+        "Qwen/Qwen3-0.6B",
+        "--gpus",
+        "cpu-24GB",
+        "--offline",
+        "--vllm",
+        "0.32.0",
+        "--gpu-memory-utilization",
+    )
+
+    status, out, _ = run(capsys, *plan, "1.0")
+    assert status == 1
+    assert "vLLM's check of free memory fails; lower it." in " ".join(out.split())
+    assert run(capsys, *plan, "0.8")[0] == 0
+
+
+def test_the_variable_is_compared_with_the_memory_of_all_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each rank reserves it on its own node; a value of any length is answered in one line."""
+    plan = ("plan", "Qwen/Qwen3-0.6B", "--offline", "--vllm", "0.33.0", "--env")
+
+    two = ("--gpus", "2xcpu-64GB", "--tensor-parallel-size", "2")
+    assert run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=40", *two)[0] == 0
+    assert run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=" + "9" * 400, "--gpus", "cpu-64GB")[0] == 1

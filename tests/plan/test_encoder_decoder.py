@@ -83,7 +83,7 @@ def test_the_encoder_is_profiled_with_as_many_clips_as_fit_into_a_batch() -> Non
     frames = 5 * 3000 * 128 * 2
     assert max(step.live for step in found.steps) == frames + 5 * 1500 * 2 * (3 * 1280 + 2 * 5120)
     assert found.outputs == 5 * 1500 * 1280 * 2
-    small = _profiled("0.33.0", max_num_batched_tokens=512)
+    small = _profiled("0.33.0", max_num_batched_tokens=2048)
     assert isinstance(small, EncoderProfile)
     assert small.items == 1
 

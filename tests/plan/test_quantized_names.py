@@ -231,3 +231,5 @@ def test_a_format_that_is_not_planned_is_refused_before_the_hub_is_asked() -> No
     """Its repository may have a config.json, which would be planned as 16-bit weights."""
     with pytest.raises(InputError, match="not planned: each tensor of a GGUF file has its own quantization"):
         planner.model("acme/Qwen3-8B-GGUF", access=HubAccess.NETWORK)
+    with pytest.raises(InputError, match="not planned: the checkpoint is for Apple's MLX"):
+        planner.model("mlx-community/Qwen3-8B-bf16", access=HubAccess.NONE)

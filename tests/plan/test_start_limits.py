@@ -277,10 +277,45 @@ def test_a_fitted_length_is_the_context_of_the_answer() -> None:
 
 
 def test_a_cache_is_not_larger_than_its_gpu() -> None:
-    """A negative estimate of CUDA graphs, as GB10 prints, leaves no more than the memory next to the weights."""
-    found = planner.plan_model("Qwen/Qwen3-Embedding-8B", "GB10", vllm="0.33.0")
+    """A negative estimate of CUDA graphs, as GB10 prints with drafts, leaves at most the memory next to the weights.
+
+    The estimate of a launch without drafts is not negative.
+    """
+    draft = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+    piecewise = {"cudagraph_mode": "PIECEWISE"}
+    options = {"compilation_config": piecewise, "speculative_config": draft}
+    found = planner.plan_model("Qwen/Qwen3-8B", "GB10", vllm="0.27.1", options=options)
+    plain = planner.plan_model("Qwen/Qwen3-8B", "GB10", vllm="0.27.1", options={"compilation_config": piecewise})
+    assert min(term.low_gib or 0 for term in plain.per_gpu[0].terms) >= 0
     weights = next(term for term in found.per_gpu[0].terms if term.name == "weights")
 
     assert found.kv_cache.high is not None
     assert found.kv_cache.high + (weights.low_gib or 0) <= 122
     assert min(term.low_gib or 0 for term in found.per_gpu[0].terms) < 0
+
+
+def test_an_encoder_decoder_model_reads_an_audio_at_once() -> None:
+    """A batch below the encoder's 1,500 positions is rejected at startup; a larger one is not."""
+    small = planner.plan_model("openai/whisper-large-v3", "L4", vllm="0.32.0", options={"max_num_batched_tokens": 512})
+    large = planner.plan_model("openai/whisper-large-v3", "L4", vllm="0.32.0", options={"max_num_batched_tokens": 2048})
+
+    assert small.limits[0].startswith("max_num_batched_tokens 512 is smaller than the 1,500 tokens of one audio")
+    assert (small.fits, large.fits) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "release", "quantization", "fits"),
+    [
+        ("nvidia/Llama-3.1-70B-Instruct-FP8", "0.20.2", None, False),
+        ("nvidia/Qwen3-235B-A22B-NVFP4", "0.20.2", None, True),
+        ("nvidia/Qwen3-235B-A22B-NVFP4", "0.18.1", None, False),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "0.32.0", "gptq_marlin", True),
+    ],
+)
+def test_rocm_accepts_the_checkpoint_that_is_loaded(
+    model: str, release: str, quantization: str | None, *, fits: bool
+) -> None:
+    """ModelOpt's algorithm and a kernel's checkpoint decide, as vLLM replaces the names before it looks at its list."""
+    options = {"quantization": quantization} if quantization else {}
+
+    assert planner.plan_model(model, "8xMI300X", vllm=release, tp=4, options=options).fits is fits

@@ -543,15 +543,16 @@ def cpu_size(text: str) -> int | None:
 
 
 _LEAST_OF_HOST, _OF_HOST = 0.95, 0.98
-"""Smallest and usual share of the installed memory that Linux reports as MemTotal, the kernel's own left out: 23.5 of
-24 GiB, 62.5 of 64 GiB."""
+"""Smallest and usual share of the installed memory that Linux reports as MemTotal, the kernel's own left out: 23.54 of
+24 GiB on one host, not measured on others."""
 
 
-def _numa_node(text: str, size: int) -> Gpu:
-    """The memory that a vLLM worker on a CPU counts on: that of its NUMA node."""
-    if not size:
-        raise InputError(f"{text}: name the memory of a NUMA node, as in cpu-64GB, or 2xcpu-64GB for two nodes")
-    total = Total(size * _LEAST_OF_HOST, size * _OF_HOST, float(size), "the host's memory without the kernel's part")
+def numa_node(size: int, known: float | None = None) -> Gpu:
+    """The memory that a vLLM worker on a CPU counts on: that of its NUMA node, `known` GiB if the host was asked."""
+    source = "the host's memory without the kernel's part"
+    total = Total(size * _LEAST_OF_HOST, size * _OF_HOST, float(size), source)
+    if known is not None:
+        total = Total(known, known, known, "MemTotal of this host")
     return Gpu(f"CPU-{size}GB", float(size), (), vendor="cpu", total=total)
 
 
@@ -612,7 +613,9 @@ class Specs:
         if len(text) > _MAX_NAME:
             raise InputError(f"{text[:_MAX_NAME]}: not a GPU name: more than {_MAX_NAME} characters")
         if (size := cpu_size(text)) is not None:
-            return _numa_node(text, size)
+            if not size:
+                raise InputError(f"{text}: name the memory of a NUMA node, as in cpu-64GB, or 2xcpu-64GB for two nodes")
+            return numa_node(size)
         key = name_key(text)
         if exact := self._exact.get(key):
             return exact

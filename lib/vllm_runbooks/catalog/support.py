@@ -85,15 +85,26 @@ class Support:
         )
         return frozenset().union(*(each for each in known if each is not None))
 
-    def is_refused_on_rocm(self, *, method: str | None = None, backend: str | None = None) -> bool:
+    def is_refused_on_rocm(
+        self, *, method: str | None = None, backend: str | None = None, is_final: bool = False
+    ) -> bool:
         """Whether a launch on AMD GPUs rejects a quantization method or an attention backend that it knows.
 
-        A method may be replaced by one with a longer name, such as `modelopt` by `modelopt_fp4`.
+        vLLM replaces a kernel's name by that of its checkpoints, such as `gptq_marlin` by `auto_gptq`, and ModelOpt's
+        by that of its algorithm, such as `modelopt` by `modelopt_fp4`: unless it `is_final`, only a release that
+        accepts none of them is known to reject it.
         """
         accepted = self.facts.get("rocm_quantizations")
-        if method in self.quantizations and accepted is not None:
-            return not any(name.startswith(method) for name in accepted)
+        if method is not None and method in self.quantizations and accepted is not None:
+            if method == "modelopt" and not is_final:
+                return not any(name.startswith(method) for name in accepted)
+            return _checkpoint(method) not in map(_checkpoint, accepted)
         return backend in self.facts.get("rocm_refused_backends", ())
+
+
+def _checkpoint(method: str) -> str:
+    """The kind of checkpoint that a quantization method loads, whatever its kernel."""
+    return method.removesuffix("_marlin").removeprefix("auto_")
 
 
 def _at(runs: list[list[Any]], position: int) -> list[Any] | None:

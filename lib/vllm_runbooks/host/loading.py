@@ -6,14 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
-from vllm_runbooks.catalog.specs import cpu_size
+from vllm_runbooks.catalog.specs import HostGpu, cpu_size, numa_node
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.files import SNAPSHOT
 from vllm_runbooks.reading.sources import beginning, cases_folder, load_files
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.specs import HostGpu
     from vllm_runbooks.host.records import Inspected, Inventory
 
 
@@ -27,7 +26,8 @@ def cards(spec: str) -> tuple[HostGpu, ...]:
         InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
     if spec.strip() and cpu_size(spec) == 0:
-        spec = f"cpu-{max(1, round(cpu_memory(spec) or 0))}GB"
+        gib = cpu_memory(spec) or 0.0
+        return (HostGpu(numa_node(max(1, round(gib)), gib)),)
     return specs().gpus(spec, _read_cards, is_snapshot)
 
 

@@ -19,7 +19,7 @@ from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknow
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.quantized_names import base_of, quantized_config
 from vllm_runbooks.plan.settings import DRAFT_UNKNOWN, LaunchSettings, mismatch, settle
-from vllm_runbooks.plan.shape import Experts, Shape, shape
+from vllm_runbooks.plan.shape import Attention, Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
 from vllm_runbooks.reading.arguments.json_options import speculative
@@ -341,6 +341,21 @@ _CROSSED_BATCH: Key = (0, 13)
 0.13.0 config/scheduler.py, `max_num_encoder_input_tokens`)."""
 
 
+def _cut_media(shape: Shape, settings: LaunchSettings) -> tuple[str, ...]:
+    """A batch that is smaller than the encoder's output, which an encoder-decoder model does not read in parts.
+
+    v1/core/encoder_cache_manager.py (0.13.0 and 0.32.0 :345).
+    """
+    crossed = any(
+        isinstance(mixer, Attention) and mixer.kind == "cross" for kind in shape.kinds for mixer in kind.mixers
+    )
+    longest = max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
+    batch = settings.scheduler.batched_tokens
+    if not crossed or settings.key < _CROSSED_BATCH or not 0 < batch < longest:
+        return ()
+    return (f"max_num_batched_tokens {batch:,} is smaller than the {longest:,} tokens of one audio: vLLM rejects it",)
+
+
 def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
     """Tokens of the encoder's output of a request."""
     if settings.key >= _CROSSED_BATCH:
@@ -590,6 +605,8 @@ def budget(
         problems.add(None, f"unknown: {name}")
     for sentence in too_old(settings, devices):
         problems.add(False, sentence)
+    for sentence in _cut_media(model.shape, settings):
+        problems.add(False, sentence)
     for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
         problems.add(False, sentence)
     if why:
@@ -724,7 +741,7 @@ class _GpuBudget:
 
     def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
-        context = (None if self.device.is_cpu else costs.context(total.expected).band) or NOTHING
+        context = (costs.HOST_USE if self.device.is_cpu else costs.context(total.expected).band) or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
         if left.expected < 0:
@@ -739,7 +756,9 @@ class _GpuBudget:
                     False,
                     f"gpu_memory_utilization {self.settings.utilization:g} requires {_gib(self.requested.expected)}, "
                     "an idle "
-                    f"{name} has about {_gib(free.expected)} free: vLLM's check of free memory fails",
+                    f"{name} has about {_gib(free.expected)} free: vLLM's check of free memory fails"
+                    + "; lower it"
+                    * self.device.is_cpu,
                 )
         text = self._band("activation")
         if text.expected > left.expected:
@@ -762,7 +781,7 @@ class _GpuBudget:
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
         if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:
             over = reach.expected + context.expected - total.expected
-            if over > 0:
+            if over > 0 and not self.device.is_cpu:
                 mine.add(
                     None,
                     f"CUDA graph capture needs {_gib((self.captured.band or NOTHING).expected)} beyond what "

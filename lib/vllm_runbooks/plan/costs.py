@@ -523,8 +523,13 @@ def non_torch(settings: LaunchSettings, *, is_rocm: bool = False) -> Term:
     return Term("non_torch", row.band, row.source)
 
 
+HOST_USE = Band(int(0.9 * GIB), int(1.6 * GIB), int(2.6 * GIB))
+"""Memory of a host without GPUs that a worker does not get: 0.54 GiB each for the API server and the engine core, and
+the operating system (vLLM 0.32.0 on one host). vLLM compares the rest with the share that it asks for
+(v1/worker/cpu_worker.py, 0.20.2 :65, 0.33.0 :89)."""
 _OF_WEIGHTS = (0.1, 0.22, 0.4)
-"""Memory of a worker on a CPU per byte of its weights: what the allocator keeps of loading and packing them."""
+"""Memory of a worker on a CPU per byte of its weights, for what the allocator keeps of loading and packing them: in 10
+launches of vLLM 0.32.0 with 0.9 to 7.5 GiB of weights, the memory beyond them grew so (tests/plan/test_cpu.py)."""
 
 
 def worker_process(settings: LaunchSettings, weights: Band | None) -> Term:
@@ -756,7 +761,8 @@ def graphs_reserved(
     least = int(band.low * low)
     if states:
         text += f"; {_STATE_SOURCE}"
-    if shares_memory(capability) and not (settings.graphs.piecewise and settings.graphs.full):
+    is_drafting = settings.speculation.tokens > 0
+    if is_drafting and shares_memory(capability) and not (settings.graphs.piecewise and settings.graphs.full):
         least, text = _NEGATIVE, f"{text}; {_NEGATIVE_SOURCE}"
     return Term(
         "cuda_graphs",

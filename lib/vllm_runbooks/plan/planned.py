@@ -216,7 +216,9 @@ def _not_on_rocm(request: PlanningRequest, devices: Sequence[Device]) -> tuple[s
     method = request.options.get("quantization") or (stored.method if stored else None)
     gpu = next((device.name for device in devices if device.is_rocm), None)
     version = request.release.version
-    if gpu is None or not support.load(version).is_refused_on_rocm(method=method):
+    bits = {form.bits for _, form in stored.formats} if stored is not None and method == "modelopt" else set()
+    method = "modelopt_fp4" if bits == {4} else method
+    if gpu is None or not support.load(version).is_refused_on_rocm(method=method, is_final=len(bits) == 1):
         return ()
     return (f"vLLM {version} rejects quantization {method} on AMD GPUs ({gpu})",)
 
@@ -337,7 +339,7 @@ def faults(
     text: str, knowledge: lint.Knowledge, request: PlanningRequest, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Errors and warnings of the linter for a command or file on these GPUs, a sentence each."""
-    on_cpu = next((card.gpu.memory_gib for card in request.cards if card.gpu.vendor == "cpu"), None)
+    on_cpu = sum(card.gpu.memory_gib for card in request.cards if card.gpu.vendor == "cpu") or None
     cards = None if on_cpu else request.cards
     issues = lint.lint(text, knowledge, lint.LintRequest(name, request.release.version, cards, cpu_gib=on_cpu)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]

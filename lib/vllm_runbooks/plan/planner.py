@@ -68,9 +68,9 @@ def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -
 
 
 def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
-    known = subject_by_name(name, catalog.specs())
-    if known is None and (reason := quantized_names.refusal(name)):
+    if subject_in_catalog(name, catalog.specs()) is None and (reason := quantized_names.refusal(name)):
         raise InputError(f"{name}: not planned: {reason}")
+    known = subject_by_name(name, catalog.specs())
     revision, folder = model_cache.placement(options)
     is_whole = known is not None and not known.is_partial and not known.is_assumed
     if is_whole and revision in (None, "main"):

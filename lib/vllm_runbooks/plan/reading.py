@@ -64,14 +64,15 @@ def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> Planned
     Raises:
         InputError: No model has this name, or several begin with it.
     """
-    model = subject_by_name(name, specs)
+    model = subject_in_catalog(name, specs)
+    if model is None and (reason := refusal(name)):
+        raise InputError(f"{name}: not planned: {reason}")
+    model = model or subject_by_name(name, specs)
     longer = specs.models_like(name) if model is None else []
     if len(longer) > 1:
         more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
-    if model is None and (reason := refusal(name)):
-        raise InputError(f"{name}: not planned: {reason}")
     if model is None:
         raise InputError(f"{name}: unknown model{near(name, specs)}; use a folder with its config.json{otherwise}")
     return model

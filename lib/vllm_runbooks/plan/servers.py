@@ -44,6 +44,7 @@ def parts(
     Raises:
         InputError: The release has no option for it.
     """
+    has_several = replicas > 1
     if most is not None and len(set(map(attrgetter("node"), request.cards))) == 1:
         replicas = min(replicas, most)  # on one host, the others change nothing
     made = fleet.instances(
@@ -59,12 +60,21 @@ def parts(
         by_ray=bool(request.by_ray),
         most=most,
     )
-    return made if request.cards[0].gpu.vendor != "cpu" else tuple(map(_without_gpus, made))
+    if request.cards[0].gpu.vendor != "cpu":
+        return made
+    return tuple(_on_nodes(part, is_bound=has_several) for part in made)
 
 
-def _without_gpus(part: fleet.InstancePart) -> fleet.InstancePart:
-    kept = tuple(pair for pair in part.deployment.environment if pair[0] not in fleet.CHOOSES_GPUS)
+def _on_nodes(part: fleet.InstancePart, *, is_bound: bool) -> fleet.InstancePart:
+    """The part on a CPU: bound to the NUMA nodes that its GPUs stand for, if others have servers too."""
+    order, chosen = fleet.CHOOSES_GPUS
+    renamed = ((_MEMORY_NODES if name == chosen else name, value) for name, value in part.deployment.environment)
+    kept = tuple(pair for pair in renamed if pair[0] != order and (is_bound or pair[0] != _MEMORY_NODES))
     return replace(part, deployment=replace(part.deployment, environment=kept))
+
+
+_MEMORY_NODES = "CPU_VISIBLE_MEMORY_NODES"
+"""NUMA nodes that a server on a CPU uses: utils/cpu_resource_utils.py (0.20.2 :14, 0.33.0 :17)."""
 
 
 def split_of(ranks: Ranks) -> fleet.ParallelSizes:

@@ -7,6 +7,7 @@ sampler from the features they support.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -1208,7 +1209,7 @@ class _LaunchSettler:
         """Bytes of the KV cache of a rank; on a CPU the variable decides (platforms/cpu.py, 0.20.2 :129)."""
         space = self.environment.get(CPU_SPACE, "").strip() if self.is_cpu else ""
         size: int | None = self.options.get("kv_cache_memory_bytes")
-        return int(space) * _GIB if space.isascii() and space.isdecimal() else size
+        return int(space) * _GIB if re.fullmatch(r"\d{1,9}", space, re.ASCII) else size
 
     def cache(self) -> CacheSettings:
         option = self.options.get
