@@ -1086,13 +1086,14 @@ def test_printed_peaks_of_first_launches_are_inside_the_band() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capability", "full", "low"), [((12, 1), 0, -28.0), ((12, 1), 35, None), ((12, 0), 0, None), (None, 0, None)]
+    ("capability", "full", "drafted", "low"),
+    [((12, 1), 0, 2, -28.0), ((12, 1), 0, 0, None), ((12, 1), 35, 2, None), ((12, 0), 0, 2, None), (None, 0, 2, None)],
 )
 def test_an_estimate_on_shared_memory_can_be_negative(
-    capability: tuple[int, int] | None, full: int, low: float | None
+    capability: tuple[int, int] | None, full: int, drafted: int, low: float | None
 ) -> None:
-    """With one kind of graph, freed page cache counts as negative memory of CUDA graphs."""
-    settings = _settings("0.23.0", 2048, 8, full_graphs=full)
+    """With drafts and one kind of graph, freed page cache counts as negative memory of CUDA graphs."""
+    settings = _settings("0.23.0", 2048, 8, full_graphs=full, speculative_tokens=drafted)
     term = costs.graphs_reserved(_model(_LLAMA), settings, capability=capability)
     assert ("issues/44740" in term.source) is (low is not None)
     assert _gib(term)[0] == low if low is not None else _gib(term)[0] > 0

@@ -121,7 +121,7 @@ def test_this_host_is_planned_with_its_own_memory() -> None:
 
 
 def test_a_share_that_is_not_free_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker asks for its share of the memory before it loads: the system and vLLM's other processes have the rest."""
+    """A worker asks for its share of the memory before it loads, which the system and other processes use as well."""
     plan = (
         "plan",
         "Qwen/Qwen3-0.6B",
