@@ -77,8 +77,8 @@ def _totals(table: GpuTable) -> GpuTable:
     Printed lines of the GPU have priority; with fewer than three, the band is at least as wide as
     the widest scatter of any GPU's lines. Without lines, it follows from nvidia-smi's size, else
     from the nominal size, times the ratio on GPUs with both; it is at most the whole size, which
-    drivers under Windows report. Neither ratios of NVIDIA GPUs are used for other vendors, nor
-    lines of GPUs that share the host's memory for other GPUs.
+    drivers under Windows report. Ratios of NVIDIA GPUs are not used for other vendors, and
+    lines of GPUs that share the host's memory are not used for other GPUs.
     """
     forms: dict[str, list[Gpu]] = {}
     for gpu in table.gpus:

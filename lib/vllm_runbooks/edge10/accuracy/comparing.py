@@ -295,7 +295,9 @@ def _assess(
     needed = _needed_questions(comparison, gain, limit, confidence)
     more = f", about {needed:,} needed" if needed is not None else ""
     start = "a real loss, but inconclusive whether it exceeds the threshold" if is_real else "inconclusive"
-    return Accuracy.UNKNOWN, f"{start}: {count_of(comparison.questions or 0, 'question')}{more}", is_real, needed
+    if comparison.questions is not None:
+        start += f": {count_of(comparison.questions, 'question')}"
+    return Accuracy.UNKNOWN, f"{start}{more}", is_real, needed
 
 
 def _needed_questions(comparison: _Difference, gain: float, limit: float, confidence: float) -> int | None:
