@@ -396,6 +396,13 @@ def test_long_base64_is_decoded(before: str) -> None:
         ("--api-key API_KEY", None), ("api_key=my_api_key", None), ("api_key=my_api_key1", "api_key=*"),
          ("password=Password", None),
         ("password=pass", "password=*"),
+        # Tokens of a tokenizer are short lower-case words.
+        ("<token> eos </token>", None), ("<token>token</token>", None), ("<token>tokens</token>", "<token>*</token>"),
+        ("<token>Pad</token>", "<token>*</token>"),
+        ("<token>AbCdEfGhIjKlMnOpQrStUvWxYz</token>", "<token>*</token>"),
+        # Words of a quoted passphrase.
+        ('passphrase "correct horse"', 'passphrase "*"'), ('passphrase "for keys"', None),
+        ('passphrase "to be of use"', 'passphrase "*"'), ('passphrase "required"', None),
         # Keys in OpenAI's form: one long piece with digits throughout.
         ("sk-abcdefghijklm123", "*"), ("sk-abcdefghijklmn12", None), ("sk-aBcDefghijklmn1x", "*"),
          ("sk-aBcDefghijklmnox", None),
