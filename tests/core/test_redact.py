@@ -67,7 +67,7 @@ NAMED = [
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{CANARY}\n{CANARY}\n-----END RSA PRIVATE KEY-----"
 HARMLESS = [
     "RPC error: InvalidAuthToken: Authentication token is missing or incorrect", "VLLM_API_KEY: is not set",
-    "secret: mounted at /run", "client_secret: created", "the password for the database is stored in a vault",
+    "secret: mounted at /run", "credentials: created", "the password for the database is stored in a vault",
     "<token>bos</token>",
     'export VLLM_API_KEY="${VLLM_API_KEY:?}"', r'"export VLLM_API_KEY=\"${VLLM_API_KEY:?is missing}\"\n"',
     "export VLLM_API_KEY=&quot;${VLLM_API_KEY:?}&quot;", "VLLM_API_KEY=&#34;$VLLM_API_KEY&#34; vllm serve m",
@@ -386,10 +386,23 @@ def test_long_base64_is_decoded(before: str) -> None:
         ("credentials=/var/x1y2z3", None), ("secret=./x1abcdef", None), ("secret=~/abc1234", None),
          ("secret=../abc1234", None),
         ("password=/abc1234x", "password=*"), ("-v /etc/passwd:abc12345", None), ("passwd:abc12345", "passwd:*"),
+        # A word that reports on a secret, only after a bare name and a colon.
+        ("secret: mounted", None), ("the credential: missing", None), ("secret: keepwalking", "secret: *"),
+        ("client_secret: created", "client_secret: *"), ("secret=mounted", "secret=*"),
+        ('"secret": "mounted"', '"secret": "*"'), ('"client_secret": "keepwalking"', '"client_secret": "*"'),
+        ("secret_key: keepwalking", "secret_key: *"), ("SECRET_KEY=keepwalking", "SECRET_KEY=*"),
+        ("secret_access_key=sharing", "secret_access_key=*"), ("client_secret=plainlocked", "client_secret=*"),
         # Its own name, in a usage text or a line of code.
         ("--api-key API_KEY", None), ("api_key=my_api_key", None), ("api_key=my_api_key1", "api_key=*"),
          ("password=Password", None),
         ("password=pass", "password=*"),
+        # Tokens of a tokenizer are short lower-case words.
+        ("<token> eos </token>", None), ("<token>token</token>", None), ("<token>tokens</token>", "<token>*</token>"),
+        ("<token>Pad</token>", "<token>*</token>"),
+        ("<token>AbCdEfGhIjKlMnOpQrStUvWxYz</token>", "<token>*</token>"),
+        # Words of a quoted passphrase.
+        ('passphrase "correct horse"', 'passphrase "*"'), ('passphrase "for keys"', None),
+        ('passphrase "to be of use"', 'passphrase "*"'), ('passphrase "required"', None),
         # Keys in OpenAI's form: one long piece with digits throughout.
         ("sk-abcdefghijklm123", "*"), ("sk-abcdefghijklmn12", None), ("sk-aBcDefghijklmn1x", "*"),
          ("sk-aBcDefghijklmnox", None),

@@ -26,7 +26,9 @@ SPARSE = (
 )
 
 
-def answer(tmp_path: Path, error: str, arguments: dict[str, Any], *, frames: str = TARGET) -> Answer:
+def answer(
+    tmp_path: Path, error: str, arguments: dict[str, Any], *, frames: str = TARGET, gpus: str | None = None
+) -> Answer:
     log = tmp_path / "start.log"
     log.write_text(
         "INFO 11-20 09:14:02 [api_server.py:1212] vLLM API server version 0.26.0\n"
@@ -34,7 +36,7 @@ def answer(tmp_path: Path, error: str, arguments: dict[str, Any], *, frames: str
         f"Traceback (most recent call last):\n{frames}{error}\n",
         encoding="utf-8",
     )
-    return diagnosing.diagnose(sources.load_files([str(log)]))
+    return diagnosing.diagnose(sources.load_files([str(log)]), gpus=gpus)
 
 
 @in_one_test(
@@ -98,6 +100,29 @@ def test_the_option_that_rules_all_backends_out_is_changed(
     remedies = diagnosing.diagnose(sources.load_files([str(log)])).remedies
 
     assert remedies[0].edits == (first,)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "dtype", "expected"),
+    [
+        ("T4", "float32", ["half"]),
+        ("T4", "float16", []),
+        ("A100-40GB,T4", "float32", ["half"]),
+        ("A100-40GB", "float32", ["bfloat16"]),
+        ("A100-40GB", "bfloat16", []),
+        ("MI300X", "float32", ["bfloat16"]),
+        (None, "float32", ["bfloat16"]),
+    ],
+)
+def test_a_data_type_that_the_gpu_supports_is_offered(
+    tmp_path: Path, gpus: str | None, dtype: str, expected: list[str]
+) -> None:
+    """NVIDIA GPUs below compute capability 8.0 have no bfloat16."""
+    error = NONE_FOUND.replace("64", f"64, dtype=torch.{dtype}") + "{FLASH_ATTN: [dtype not supported]}."
+    given = answer(tmp_path, error, {"model": "a", "dtype": dtype}, gpus=gpus)
+
+    offered = [edit.value for remedy in given.remedies for edit in remedy.edits if edit.name == "dtype"]
+    assert offered == expected
 
 
 def test_a_draft_that_no_backend_serves_is_left_out_first(tmp_path: Path) -> None:

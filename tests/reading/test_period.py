@@ -44,8 +44,8 @@ def test_only_the_lines_of_a_period_count_after_the_startup() -> None:
     assert (part.release, part.facts.kv_cache_tokens) == (whole.release, whole.facts.kv_cache_tokens)
 
 
-@pytest.mark.parametrize("zone", ["Z", ".123456Z", "+08:00", " +0800", "-05", ",5"])
-def test_a_time_with_a_zone_is_read(zone: str) -> None:
+@pytest.mark.parametrize("zone", ["Z", ".123456Z", "+00:00", " +0000", "-00", ",5"])
+def test_a_time_in_utc_is_read(zone: str) -> None:
     """As written: the log's own times have no zone."""
     assert period(f"2026-11-20T20:30:00{zone}", None) == period("11-20 20:30", None)
 
@@ -95,6 +95,10 @@ def test_a_period_over_new_year_is_read() -> None:
         ("yesterday", None, "--since: 'yesterday' is not a date and time; use a form such as 11-20 09:40"),
         (None, "09:40", "--until: '09:40' is not a date and time"),
         ("13-40 09:40", None, "--since: '13-40 09:40' is not a date and time"),
+        *(
+            (f"2026-11-20T20:30{offset}", None, f"--since: '2026-11-20T20:30{offset}' has a UTC offset, but")
+            for offset in ("+08:00", " +0800", "-05", "+00:30")
+        ),
         ("11-20 10:00", "11-20 09:00", "--until: 11-20 09:00 is before --since 11-20 10:00; swap them"),
     ],
 )

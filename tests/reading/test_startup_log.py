@@ -1878,6 +1878,15 @@ HEAD = "RuntimeError: head"
         # The rest of a sentence that a paste wrapped, and no line after its end.
         ([f"{HEAD} found with", "b.", "c"], "head found with b."), ([f"{HEAD} (b", "c)", "d"], "head (b c)"),
         ([f"{HEAD}.", "Reasons: {b: [c,", "d]}", "e"], "head. Reasons: {b: [c, d]}"),
+        # At most two such lines, unless vLLM lists settings or reasons.
+        ([f"{HEAD} (b", "c", "d", "e"], "head (b c d"), ([f"{HEAD} with AConfig(b,", "c,", "d,", "e)"],
+          "head with AConfig(b, c, d, e)"),
+        # No bracket within quotes, prompt or other exception.
+        ([f"{HEAD} '{{'", "a"], "head '{'"), ([f"{HEAD} can't (b", "c's)", "d"], "head can't (b c's)"),
+        ([f"{HEAD} '{{' in", "root@pod-1:/app# nvidia-smi"], "head '{' in"), ([f"{HEAD} in", "$ ls"], "head in"),
+        ([f"{HEAD} in", "[me@node ~]$"], "head in"), ([f"{HEAD} in", "(venv) bash-5.1$ ls"], "head in"),
+        ([f"{HEAD} in", "torch.OutOfMemoryError happened earlier"], "head in"),
+        ([f"{HEAD} of", "100% of $5"], "head of 100% of $5"),
         # An exception that the message names, and nothing after it.
         ([f"{HEAD} raised:", "KeyError: a", "  b"], "head raised: KeyError: a"), ([f"{HEAD}:", "KeyError: a"], "head:"),
         ([f"{HEAD}:", *(f"a{n}" for n in range(9))], "head: a0 a1 a2 a3 a4 a5 a6 a7"),

@@ -79,11 +79,15 @@ def period(since: str | None, until: str | None) -> Period | None:
     """The period between two given times, such as `11-20 09:40` or `2026-11-20T09:40:05`; None without both.
 
     Raises:
-        InputError: A time is not in this form, or the period ends before it begins.
+        InputError: A time is not in this form or has a UTC offset, or the period ends before it begins.
     """
     ends = []
     for option, text in (("--since", since), ("--until", until)):
         match = _GIVEN_TIME.fullmatch(text.strip()) if text else None
+        if match and (match["offset"] or "0").strip("+-0:"):
+            raise InputError(
+                f"{option}: {text!r} has a UTC offset, but vLLM's log has none; give the time as the log prints it"
+            )
         at = moment(f"{match[1]} {match[2]}{match[3] or ':00'}") if match else None
         if text is not None and at is None:
             raise InputError(f"{option}: {text!r} is not a date and time; use a form such as 11-20 09:40")
@@ -95,9 +99,9 @@ def period(since: str | None, until: str | None) -> Period | None:
 
 
 _GIVEN_TIME = re.compile(
-    r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d(?::?\d\d)?))?"
+    r"(?:\d{4}-)?(\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:[.,]\d{1,9})?(?: ?(?:Z|(?P<offset>[+-]\d\d(?::?\d\d)?)))?"
 )
-"""The year, the time zone and fractions of a second are ignored because vLLM does not print them."""
+"""The year, UTC and fractions of a second are ignored because vLLM does not print them."""
 
 
 def number(text: str) -> float | None:

@@ -293,6 +293,8 @@ def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str
         cause = replace(cause, captures={**values, **memory.searched(), **cause.captures})
     if cause is not None and "model_type" in cause.captures and not isinstance(memory.model, str):
         cause = replace(cause, captures={"architecture": memory.model.shape.architecture or "", **cause.captures})
+    if cause is not None:
+        cause = replace(cause, captures={**memory.gpu_captures(), **cause.captures})
     ways = remedies.of_cause(
         cause, request.catalog, reported.facts, arguments, release=reported.release, starts=reported.starts
     )

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 @click.option(
     "--since",
     metavar="TIME",
-    help="Ignore what a running server logged before this time, such as '11-20 09:40', in the log's own time zone.",
+    help="Ignore what a running server logged before this time, such as '11-20 09:40', as the log prints it.",
 )
 @click.option("--until", metavar="TIME", help="Ignore all lines after this time.")
 @click.option(

@@ -137,6 +137,12 @@ class PlannedMemory:
         except InputError:
             return None
 
+    def gpu_captures(self) -> Mapping[str, str]:
+        """The lowest known compute capability of the NVIDIA GPUs, for the conditions of remedies."""
+        versions = [card.gpu.version for card in self.cards or (self._named,) if card is not None]
+        least = min(filter(None, versions), default=None)
+        return {} if least is None else {"gpu_capability": f"{least[0]}.{least[1]}"}
+
     @cached_property
     def place(self) -> LaunchPlace:
         """Release, GPUs and environment variables of the launch."""

@@ -25,8 +25,8 @@ FACTS = frozenset(field.name for field in fields(Facts))
 """Names of the values that a launch prints about itself."""
 DERIVED = frozenset({
     "allowed", "closest", "defines_service", "distribution", "dividing_ranks", "first_release", "flashinfer_backends",
-    "frames", "gpu_backends", "gpu_kinds", "in_aiter", "in_attention", "in_autotuning", "in_deep_gemm",
-    "in_encoder_attention", "in_flashinfer", "in_flashinfer_gemm", "in_gpu_code", "in_lora", "in_moe",
+    "frames", "gpu_backends", "gpu_capability", "gpu_kinds", "in_aiter", "in_attention", "in_autotuning",
+    "in_deep_gemm", "in_encoder_attention", "in_flashinfer", "in_flashinfer_gemm", "in_gpu_code", "in_lora", "in_moe",
     "in_multimodal", "in_speculative", "in_startup", "in_vllm_gemm", "json_near", "json_option", "json_value",
     "latest_release", "message", "near", "near_value", "next_port", "rejects_block_size", "rejects_dtype",
     "rejects_kv_cache_dtype", "respelt", "selected_block_size", "selected_dtype", "selected_kv_cache_dtype",

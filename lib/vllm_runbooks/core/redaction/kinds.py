@@ -36,8 +36,10 @@ _FIELD = (
 """Name of a secret in XML."""
 _VERBS = ("is", "was")
 _WHOSE = ("for", "of", "to", "on")
-_FEW_WORDS = 3
-"""Words of a quoted passphrase, at the least."""
+_FEW_WORDS = 2
+"""Words of a quoted passphrase, at the least, without those of `_WHOSE`."""
+_MAX_TOKEN = 5
+"""Letters of a tokenizer's token between tags, such as "bos"."""
 _PART = r"[A-Za-z]{0,40}+\d{0,6}+(?:[a-z]{1,2}+\d{0,2}+)?+"
 _HYPHENATED = re.compile(rf"{_PART}(?:[-_]{_PART}){{1,8}}", re.ASCII)
 """A name of words, each with at most one number, as in "vllm-0-19-0-cu128"."""
@@ -52,6 +54,10 @@ def _is_mixed(value: str) -> bool:
 def _is_said(value: str) -> bool:
     """Whether a value in a sentence is a password rather than a word with a number, as in "sha256-hashed"."""
     return _is_mixed(value) and not _HYPHENATED.fullmatch(value)
+
+
+def _is_phrase(value: str) -> bool:
+    return _is_said(value) or sum(word not in _WHOSE for word in value.split()) >= _FEW_WORDS
 
 
 def _is_random(value: str) -> bool:
@@ -104,10 +110,10 @@ _VALUE_OF = r"\bvalue=(?P<quote>[\"'])(?P<value>[^\"'<>\n]{3,400})(?P=quote)"
 _MARKUP = (
     (
         "</",
-        # A tokenizer's tokens are words.
+        # A tokenizer's tokens are short words.
         (
             rf"<(?:[\w.-]{{1,40}}:)?{_FIELD}(?:[ \t][^<>\n]{{0,200}})?>"
-            rf"(?:(?<!<token>)|(?=\s{{0,40}}[^<>\s\d]{{0,400}}\d)){_CONTENT}"
+            rf"(?:(?<!<token>)|(?!\s{{0,40}}(?-i:[a-z]{{1,{_MAX_TOKEN}}})\s{{0,40}}<)){_CONTENT}"
         ),
         "<apiKey>Zk9-Qw4x8Rt2Lm6Vb1</apiKey>",
         "<tokenizer>slow2-Fast4</tokenizer> <password></password> <token>bos</token>",
@@ -325,7 +331,7 @@ KINDS = (
         )
         for name, is_one in (
             ("password", _is_said),
-            ("passphrase", lambda value: _is_said(value) or len(value.split()) >= _FEW_WORDS),
+            ("passphrase", _is_phrase),
         )
     ),
     Kind(

@@ -971,11 +971,17 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
         return not (len(value) >= 8 and value.isascii() and is_random)
     if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
         return True  # a mount, /etc/passwd:/etc/passwd:ro
-    return name.startswith(("credential", "secret")) and _NO_VALUE.match(value) is not None
+    if value in _STATES:
+        return _BARE_NAME.match(match.string, max(match.start() - 1, 0)) is not None
+    return name.startswith(("credential", "secret")) and value.startswith(("/", "./", "~", "../"))
 
 
-_NO_VALUE = re.compile(r"\.{0,2}/|~|[a-z]{2,12}(?:ed|ing)\Z", re.ASCII)
-"""After "secret:" a path, or a state, as in "secret: mounted"."""
+_BARE_NAME = re.compile(r"(?:\A|[^\w-])(?:credential|secret)s?:[ \t]{1,8}[a-z]", re.ASCII | re.IGNORECASE)
+_STATES = frozenset((
+    "created", "deleted", "detached", "expired", "loaded", "missing", "mounted", "redacted", "removed", "required",
+    "revoked", "rotated", "updated",
+))  # fmt: skip
+"""Words that report on a secret, as in "secret: mounted"."""
 
 
 def _decoded(value: str) -> bytes:

@@ -42,6 +42,17 @@ _UNFINISHED = re.compile(
 """End of a line that a paste has wrapped: the sentence goes on."""
 _REASONS = ("Reason: ", "Reasons: ")
 """Begins the last part of a message of vLLM."""
+_WRAPPED_LINES = 2
+"""Lines that continue a wrapped sentence, at most; a list of settings or reasons has more."""
+_LISTS = re.compile(r"\b\w{1,60}Config\(|\bReasons?: ?[\[{]", re.ASCII)
+_QUOTED = re.compile(r"(?<!\w)(['\"`])(?:(?!\1).){0,80}\1(?!\w)", re.ASCII)
+_UNRELATED = re.compile(
+    r"\A\s{0,3}(?:\([\w.-]{1,60}\) ?)?"
+    r"(?:\[?[\w.-]{1,64}@[^#$%>\n]{0,120}[#$%>]|[^\s#$]{0,120}[#$]|[>%+]{1,3})(?:\s|\Z)"
+    r"|\b[A-Z]\w{0,60}(?:Error|Exception)\b",
+    re.ASCII,
+)
+"""A shell's prompt, or an exception's name: no rest of a sentence."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 _ASIDE = "For further information visit "
 """Follows a message without information."""
@@ -92,6 +103,8 @@ class _Thread:
     """Whether further lines may belong to the shown message."""
     shows_all: bool = False
     """Whether they need no indentation."""
+    wrapped_left: int = 0
+    """Number of lines that may still continue a wrapped sentence."""
     frames_follow: bool = False
     """Whether the frames follow the message, as in a notebook's error summary."""
     ignores_next: int = 0
@@ -248,7 +261,7 @@ class Tracebacks:
                 del self._kept[next(islice(self._kept, MAX_TRACEBACKS // 2, None))]
         thread.message = Message(line, line.text, opened.index, len(opened.chain) - 1)
         thread.lines_left, thread.shown_text, thread.is_shown = _DETAIL_LINES, text.strip(), True
-        thread.shows_all, thread.frames_follow = False, False
+        thread.shows_all, thread.frames_follow, thread.wrapped_left = False, False, _WRAPPED_LINES
         self._cut = (thread, line.number) if line.has_prefix else None
 
     def _kind_and_message(self, line: LogLine, text: str) -> tuple[str, str]:
@@ -289,8 +302,10 @@ class Tracebacks:
     def _show(self, thread: _Thread, message: Message, line: LogLine) -> None:
         """Append an indented line to the message, any line after a colon, and the rest of a wrapped sentence."""
         thread.shows_all |= thread.shown_text.endswith(":")
-        goes_on = thread.shows_all or line.text[:1] in (" ", "\t") or _is_unfinished(thread.shown_text)
-        goes_on = goes_on or line.text.startswith(_REASONS)
+        goes_on = thread.shows_all or line.text.startswith((" ", "\t", *_REASONS))
+        if not goes_on and thread.wrapped_left and not _UNRELATED.search(line.text, 0, _MAX_DETAIL):
+            goes_on = _is_unfinished(thread.shown_text)
+            thread.wrapped_left -= _LISTS.search(thread.shown_text) is None
         thread.is_shown = thread.is_shown and goes_on
         text, chain = line.text.strip(), self.chain(message.traceback)
         if not thread.is_shown or not chain or text.startswith(_ASIDE):
@@ -313,6 +328,7 @@ def _begins(text: str) -> bool:
 
 def _is_unfinished(text: str) -> bool:
     """Whether a sentence goes on after its last line: an open bracket, or a word that needs another."""
+    text = _QUOTED.sub("''", text)
     return _UNFINISHED.search(text) is not None or any(text.count(a) > text.count(b) for a, b in _BRACKETS)
 
 
