@@ -9,6 +9,8 @@ from textwrap import indent
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
@@ -1869,6 +1871,32 @@ def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unre
     assert [seen(one)[2] for one in page.starts] == [words]
     assert [code[one.start : one.end] for one in page.troubles] == ([unread] if unread else [])
     assert page.starts[0].is_elided is (unread is not None or "if x" in code)
+
+
+_TERMS = st.lists(st.sampled_from(["['--a']", "['--b', '1']", "[*['--c']]", "(['--d'] if x else [])", "more(x)"]))
+_READ = {"['--a']": ["--a"], "['--b', '1']": ["--b", "1"], "[*['--c']]": ["--c"]}
+
+
+@settings(max_examples=50, deadline=None)
+@given(terms=_TERMS, count=st.integers(0, 60), is_right=st.booleans())
+def test_sums_of_lists_are_read_in_full(terms: list[str], count: int, is_right: bool) -> None:  # noqa: FBT001
+    """Whatever their length and brackets; unknown terms are reported."""
+    settings_before = [f"['A{number}=1']" for number in range(count)]
+    terms = ["['env']", *settings_before, "['vllm', 'serve', 'm']", *terms]
+    code = " + (".join(terms) + ")" * (len(terms) - 1) if is_right else " + ".join(terms)
+    page = documents.read(f"cmd = {code}\n", "a.py")
+    known = [word for term in terms[count + 2 :] for word in _READ.get(term, [])]
+
+    assert [seen(one)[2] for one in page.starts] == [" ".join(["m", *known])]
+    assert page.starts[0].is_elided is any(term not in _READ for term in terms[count + 2 :])
+    assert len(page.troubles) == page.starts[0].is_elided
+
+
+def test_pairs_of_a_mapping_have_a_place() -> None:
+    """An element that is not a word is reported where its key is."""
+    code = "cmd = ['vllm', 'serve', 'm']\nfor pair in {'--a': 'b'}.items():\n    cmd.append(pair)\n"
+
+    assert [seen(one)[2] for one in documents.read(code, "a.py").starts] == ["m ?"]
 
 
 @pytest.mark.parametrize(

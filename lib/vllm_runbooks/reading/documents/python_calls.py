@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
@@ -546,17 +546,22 @@ class _Program:
         self.work += 1
         if depth <= _MAX_DEPTH and self.work <= _MAX_WORK:
             if isinstance(node, (ast.List, ast.Tuple)):
-                found = list[ast.expr]()
-                for item in [*node.elts, *self.added.get(id(node), ())]:
-                    found += self._elements(item.value, depth + 1) if isinstance(item, ast.Starred) else [item]
-                self.work += len(found)
-                return found
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-                own = [ast.Starred(node.left), ast.Starred(node.right), *self.added.get(id(node), ())]
-                return self._elements(ast.Tuple(own), depth + 1)
+                return self._flat([*node.elts, *self.added.get(id(node), ())], depth)
+            if _is_sum(node):
+                parts = [part for part in _operands(node) if not _is_sum(part)]
+                unpacked = [ast.copy_location(ast.Starred(part), part) for part in parts]
+                return self._flat([*unpacked, *self.added.get(id(node), ())], depth)
             if isinstance(node, ast.Name) and node.id in self.names and node.id not in self.open:
                 return self._elements(self.names[node.id], depth + 10)
         return [ast.copy_location(ast.Starred(node), node)]
+
+    def _flat(self, items: Sequence[ast.expr], depth: int = 0) -> list[ast.expr]:
+        """Items of a list, with the elements of those that it unpacks."""
+        found = list[ast.expr]()
+        for item in items:
+            found += self._elements(item.value, depth + 1) if isinstance(item, ast.Starred) else [item]
+        self.work += len(found)
+        return found
 
     def _note_added(self, body: Sequence[ast.stmt]) -> None:
         lists: dict[str, ast.expr] = {}
@@ -611,7 +616,7 @@ class _Program:
             if not isinstance(mapping, ast.Dict) or None in mapping.keys:
                 return []
             pairs = zip(mapping.keys, mapping.values, strict=True)
-            return [ast.Tuple([key, value]) for key, value in pairs if key is not None]
+            return [ast.copy_location(ast.Tuple([key, value]), key) for key, value in pairs if key is not None]
         if _path(node) in self.extended:
             return []
         items = self._elements(node)
@@ -621,7 +626,7 @@ class _Program:
         """Options that are added to a command's list, perhaps."""
         name, elements, _ = _extension(node)
         if name in self.commands and id(node) not in self.always:
-            known = [part for item in elements for part in self._elements(ast.List([item]))]
+            known = self._flat(elements)
             words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
             self.reading.loose += programs.options_of(words, "bare")
             unread = [item for item in known if isinstance(item, ast.Starred)]
@@ -680,13 +685,17 @@ def _listed(node: ast.expr) -> list[ast.expr]:
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    """The lists of a sum, and its parts."""
+    """A sum and its parts in their order, which may be sums."""
     stack = [node]
     while stack:
         part = stack.pop()
         yield part
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
-            stack += [part.left, part.right]
+        if _is_sum(part):
+            stack += [part.right, part.left]
+
+
+def _is_sum(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
 
 
 def _path(node: ast.expr | ast.AST) -> str:
