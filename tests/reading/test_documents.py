@@ -1850,6 +1850,9 @@ def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words:
     assert seen(found)[2] == words
 
 
+_METHOD = "class C:\n    def f(self):\n        self.cmd = ['vllm', 'serve', 'm']\n"
+
+
 @pytest.mark.parametrize(
     ("code", "words", "unread"),
     [
@@ -1862,6 +1865,15 @@ def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words:
         ("cmd = ['vllm', 'serve', 'm']\nfor x in y:\n    cmd += x", "m", "x"),
         ("cmd = ['vllm', 'serve', 'm']\nif x:\n    cmd.append('--a')", "m", None),
         ("cmd = ['vllm', 'serve', 'm']\nfor k in x:\n    cmd += [f'--{k}', x[k]]", "m", "f'--{k}'"),
+        ("def f():\n    cmd = ['vllm', 'serve', 'm']\ndef g(x):\n    cmd = ['ls']\n    cmd += x", "m", None),
+        ("def f():\n    cmd = ['vllm', 'serve', 'm']\n    def g(x):\n        cmd.extend(x)", "m", "x"),
+        (f"{_METHOD}    def g(self, x):\n        self.cmd += x", "m", "x"),
+        (f"{_METHOD}    @staticmethod\n    def g(self, x):\n        self.cmd += x", "m", None),
+        (
+            "if x:\n    cmd = ['vllm', 'serve', 'm']\nelse:\n    cmd = ['ls']\ncmd += y\nif z:\n    cmd.append('--a')",
+            "m",
+            "y",
+        ),
     ],
 )
 def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unread: str | None) -> None:
@@ -1870,7 +1882,7 @@ def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unre
 
     assert [seen(one)[2] for one in page.starts] == [words]
     assert [code[one.start : one.end] for one in page.troubles] == ([unread] if unread else [])
-    assert page.starts[0].is_elided is (unread is not None or "if x" in code)
+    assert page.starts[0].is_elided is (unread is not None)
 
 
 _TERMS = st.lists(st.sampled_from(["['--a']", "['--b', '1']", "[*['--c']]", "(['--d'] if x else [])", "more(x)"]))
@@ -2076,17 +2088,44 @@ def test_values_that_cannot_be_evaluated_are_reported(expression: str, why: str)
     ("code", "value"),
     [
         *(("x = 1", 1), ("x: int = 1", 1), ("x = 1\nx = 2", None), ("x: int", None), ("x = 1\nx += 1", None)),
-        *(("for x in y: pass", None), ("def f(x): pass\nx = 1", None), ("def f(*, x): pass\nx = 1", None)),
-        *(("def f(x, /): pass\nx = 1", None), ("async def f(x): pass\nx = 1", None), ("x = y = 1", None)),
+        *(("for x in y: pass", None), ("def f(x): pass\nx = 1", 1), ("def f(*, x): pass\nx = 1", 1)),
+        *(("def f(x, /): pass\nx = 1", 1), ("async def f(x): pass\nx = 1", 1), ("x = y = 1", None)),
         *(("x = 1\ndel x", None), ("x, y = 1, 2", None), ("with y as x: pass", None), ("def f(y): pass\nx = 1", 1)),
         *(("x.y = 2\nx = 1", 1), ("x = 1\ny = x", 1), ("x = 1\nx: int = 2", None)),
     ],
 )
 def test_a_name_that_is_set_once_is_resolved(code: str, value: int | None) -> None:
-    """A name that a loop, an argument or a second assignment sets is unknown."""
+    """A name that a loop or a second assignment sets is unknown."""
     (found,) = documents.read(f"from vllm import LLM\n{code}\nLLM('m', seed=x)\n", "a.py").starts
 
     assert found.keywords[1].value == value
+
+
+@in_one_test(
+    ("code", "value"),
+    [
+        ("def f(x):\n    {}\nx = 1", None),
+        ("async def f(*, x):\n    {}\nx = 1", None),
+        ("def f(*x):\n    {}\nx = 1", None),
+        ("f = lambda x: {}\nx = 1", None),
+        ("f = lambda x=x: None\n{}\nx = 1", 1),
+        ("def f(y={}): pass\nx = 1", 1),
+        ("def f():\n    x = 1\n    {}\ndef g():\n    x = 2", 1),
+        ("def f():\n    def g():\n        {}\n    x = 1\nx = 2", 1),
+        ("def f():\n    x = 2\n{}", None),
+        ("def f():\n    global x\n    x = 2\n{}\nx = 1", None),
+        ("def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    {}", None),
+        ("class C:\n    x = 1\n    {}\nx = 2", 1),
+        ("class C:\n    x = 1\n    def f(self):\n        {}\nx = 2", 2),
+    ],
+)
+def test_a_name_is_that_of_its_function_or_class(code: str, value: int | None) -> None:
+    """Another variable with its name does not change it; parameters are unknown."""
+    call = "LLM('m', seed=x)"
+    (found,) = documents.read(f"from vllm import LLM\n{code.format(call)}\n", "a.py").starts
+
+    assert found.keywords[1].value == value
+    assert found.keywords[1].why == ("" if value else "variable x")
     assert found.keywords[1].why == ("" if value else "variable x")
 
 

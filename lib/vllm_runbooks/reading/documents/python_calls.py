@@ -1,7 +1,7 @@
 """Python code that launches vLLM: `LLM(…)`, engine arguments, subprocesses, `os.environ`.
 
 The code is parsed (`ast`) and never run. Names are resolved if they are assigned one literal in the
-whole file.
+whole function, class or module that they belong to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeGuard
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.arguments.words import HOLE
-from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs
+from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs, python_scopes
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
 from vllm_runbooks.reading.documents.starts import (
@@ -79,6 +79,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
 
 class _Program:
     def __init__(self, text: PythonText, around: Around, reading: DocumentReading) -> None:
+        python_scopes.separate(text.tree)
         self.source, self.around, self.reading = text.source, around, reading
         self._span, self._places = text.span, text.places
         self.nodes = sorted(
@@ -99,20 +100,19 @@ class _Program:
         """Elements that statements after a list's assignment always add to it."""
         self.always: set[int] = set()
         """These statements."""
-        self.open: set[str] = set()
-        """Lists to which other statements add elements, perhaps."""
-        self.extended = {_extension(node).name for node in self.nodes if isinstance(node, ast.stmt)} - {""}
+        self.open: dict[str, list[_Extension]] = {}
+        """Lists to which other statements add elements, perhaps, and what they add."""
+        extensions = {id(node): _extension(node) for node in self.nodes if isinstance(node, ast.stmt)}
+        self.extended = {extension.name for extension in extensions.values()} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
-        self.open = {
-            extension.name
-            for node in self.nodes
-            if isinstance(node, ast.stmt) and id(node) not in self.always and (extension := _extension(node)).name
-        }
-        self.commands: set[str] = set()
-        self.unread: set[str] = set()
+        for statement, extension in extensions.items():
+            if extension.name and statement not in self.always:
+                self.open.setdefault(extension.name, []).append(extension)
+        self.unread: dict[str, bool] = {}
+        """Lists of commands, with whether options are added to them which are unknown."""
         self.assigned = {
             id(node.value): _path(target)
             for node in self.nodes
@@ -131,9 +131,6 @@ class _Program:
                 self._call(node)
             elif isinstance(node, _LISTS) and id(node) not in self.run:
                 self._list(node)
-        for node in self.nodes:
-            if isinstance(node, ast.stmt):
-                self._note_loose(node)
         if any(origin.partition(".")[0] == "modal" for origin in self.imported.values()):
             containers = [found for node in self.nodes if (found := self._on_modal(node)) is not None]
             self.reading.change_starts(first, lambda launch: _within_container(launch, containers))
@@ -209,7 +206,7 @@ class _Program:
         if isinstance(node, ast.Name):
             named = self.names.get(node.id)
             if named is None:
-                raise _UnknownError(f"variable {node.id}")
+                raise _UnknownError(f"variable {python_scopes.plain(node.id)}")
             return self._value(named, depth + 10)
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return [self._value(item, depth + 1) for item in node.elts]
@@ -363,7 +360,7 @@ class _Program:
         if isinstance(function, ast.Name):
             origin = self.imported.get(function.id)
             if origin is None:
-                return "" if function.id in self.names or function.id in self.own else function.id
+                return "" if function.id in self.names or function.id in self.own else python_scopes.plain(function.id)
             last = origin.rsplit(".", 1)[-1]
             return last if origin.split(".")[0] == "vllm" and last in CALLS else ""
         if isinstance(function, ast.Attribute):
@@ -535,11 +532,16 @@ class _Program:
         if len(self.reading.starts) == count:
             return
         name = self.assigned.get(id(node), "")
-        self.commands |= {name} - {""}
-        unread = [item for item in elements if isinstance(item, ast.Starred)]
-        if unread or name in self.open:
+        unread: list[ast.expr] = [item for item in elements if isinstance(item, ast.Starred)]
+        if name not in self.unread:
+            unread += [item for extension in self.open.get(name, ()) for item in self._note_loose(extension)]
+        is_reported = self.unread.get(name, False)
+        if unread and not is_reported:
+            self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
+        if unread or is_reported:
             self.reading.change_starts(count, lambda launch: replace(launch, is_elided=True))
-        self._note_unread(name, unread)
+        if name:
+            self.unread[name] = bool(unread) or is_reported
 
     def _elements(self, node: ast.expr, depth: int = 0) -> list[ast.expr]:
         """Elements of a list's expression; unknown ones are one starred element."""
@@ -622,21 +624,13 @@ class _Program:
         items = self._elements(node)
         return [] if any(isinstance(item, ast.Starred) for item in items) else items
 
-    def _note_loose(self, node: ast.stmt) -> None:
-        """Options that are added to a command's list, perhaps."""
-        name, elements, _ = _extension(node)
-        if name in self.commands and id(node) not in self.always:
-            known = self._flat(elements)
-            words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
-            self.reading.loose += programs.options_of(words, "bare")
-            unread = [item for item in known if isinstance(item, ast.Starred)]
-            self._note_unread(name, unread or elements if words and words[0].value is None else unread)
-
-    def _note_unread(self, name: str, unread: Sequence[ast.expr]) -> None:
-        """Report once for each command that options are added to it which are unknown."""
-        if unread and (not name or name not in self.unread):
-            self.unread.add(name)
-            self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
+    def _note_loose(self, extension: _Extension) -> list[ast.expr]:
+        """Note options that are added to a command's list, perhaps; returns those that are unknown."""
+        known = self._flat(extension.elements)
+        words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
+        self.reading.loose += programs.options_of(words, "bare")
+        unread: list[ast.expr] = [item for item in known if isinstance(item, ast.Starred)]
+        return unread or list(extension.elements) if words and words[0].value is None else unread
 
 
 class _Extension(NamedTuple):
@@ -726,7 +720,9 @@ def _within_container(launch: WrittenLaunch, containers: Sequence[_ModalContaine
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Name):
+        return python_scopes.plain(node.id)
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _is_call(node: ast.expr, name: str) -> bool:
