@@ -1214,6 +1214,16 @@ def test_an_open_port_is_reported_beside_conditional_options(text: str, is_open:
     assert ("safety.open-port" in rules) is is_open
 
 
+@pytest.mark.parametrize(("change", "is_unused"), [("opts['tensor_parallel_size'] = 2", False), ("print(opts)", True)])
+def test_gpus_may_be_used_by_arguments_that_are_not_read(change: str, is_unused: bool) -> None:  # noqa: FBT001
+    """Such as those of a mapping that code changes."""
+    made = "import os\nfrom vllm import LLM\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nopts = {'seed': 1}\n"
+    text = f"{made}{change}\nLLM('org/m', **opts)\n"
+    rules = [issue.rule for issue in checking.lint_text(text, name="a.py").issues]
+
+    assert ("meaning.gpus-unused" in rules) is is_unused
+
+
 @pytest.mark.parametrize(
     ("name", "text", "count"),
     [

@@ -1867,6 +1867,15 @@ _METHOD = "class C:\n    def f(self):\n        self.cmd = ['vllm', 'serve', 'm']
         ("cmd = ['vllm', 'serve', 'm']\nfor k in x:\n    cmd += [f'--{k}', x[k]]", "m", "f'--{k}'"),
         ("def f():\n    cmd = ['vllm', 'serve', 'm']\ndef g(x):\n    cmd = ['ls']\n    cmd += x", "m", None),
         ("def f():\n    cmd = ['vllm', 'serve', 'm']\n    def g(x):\n        cmd.extend(x)", "m", "x"),
+        ("cmd = ['vllm', 'serve', 'm']\ncmd.insert(3, x)", "m", "cmd.insert(3, x)"),
+        ("cmd = ['vllm', 'serve', 'm', '--a']\ncmd[3] = '--b'", "m --a", "cmd[3]"),
+        ("cmd = ['vllm', 'serve', 'm', '--a']\ndel cmd[3:]", "m --a", "cmd[3:]"),
+        ("cmd = ['vllm', 'serve', 'm']\nx and cmd.append('--a')", "m", "cmd.append('--a')"),
+        ("more = ['--a']\nmore.remove('--a')\nrun(['vllm', 'serve', 'm', *more])", "m", "more"),
+        ("more = ['--a', '1']\nmore[1] = '9'\nrun(['vllm', 'serve', 'm'] + more)", "m", "more"),
+        ("more = ['--a']\ncmd = ['vllm', 'serve', 'm']\nfor x in more:\n    cmd.append(x)\nmore.pop()", "m", "x"),
+        ("more = ['--a', '1']\nmore.index('1')\nrun(['vllm', 'serve', 'm'] + more)", "m --a 1", None),
+        (f"{_METHOD}    def g(self, x):\n        self.cmd[0] = x", "m", "self.cmd[0]"),
         (f"{_METHOD}    def g(self, x):\n        self.cmd += x", "m", "x"),
         (f"{_METHOD}    @staticmethod\n    def g(self, x):\n        self.cmd += x", "m", None),
         (
@@ -2099,6 +2108,54 @@ def test_a_name_that_is_set_once_is_resolved(code: str, value: int | None) -> No
     (found,) = documents.read(f"from vllm import LLM\n{code}\nLLM('m', seed=x)\n", "a.py").starts
 
     assert found.keywords[1].value == value
+
+
+@pytest.mark.parametrize(
+    ("change", "is_known"),
+    [
+        ("opts['seed'] = 2", False),
+        ("opts['seed'] += 2", False),
+        ("opts['a']['b'] = 2", False),
+        ("del opts['seed']", False),
+        ("opts.update(args)", False),
+        ("opts.setdefault('a', 2)", False),
+        ("print(opts['seed'], opts.get('seed'), opts.items())", True),
+        ("def f(opts):\n    opts['seed'] = 2", True),
+    ],
+)
+@pytest.mark.parametrize("made", ["{'seed': 1}", "dict(seed=1)"])
+def test_arguments_of_a_changed_mapping_are_unknown(made: str, change: str, is_known: bool) -> None:  # noqa: FBT001
+    """Whatever changes it; the launch then has arguments that are not in the text."""
+    code = f"from vllm import LLM\nopts = {made}\n{change}\nLLM('m', **opts)\n"
+    (found,) = documents.read(code, "a.py").starts
+
+    assert [item.name for item in found.keywords] == (["model", "seed"] if is_known else ["model"])
+    assert found.is_elided is not is_known
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("opts['--a'] = '2'", "m"),
+        ("opts.update(args)", "m"),
+        ("opts.keys()", "m --a 1"),
+    ],
+)
+def test_items_of_a_changed_mapping_are_unknown(code: str, words: str) -> None:
+    """A loop over them adds options that are not read."""
+    loop = "cmd = ['vllm', 'serve', 'm']\nfor k, v in opts.items():\n    cmd += [k, v]\n"
+    (found,) = documents.read(f"opts = {{'--a': '1'}}\n{code}\n{loop}", "a.py").starts
+
+    assert (seen(found)[2], found.is_elided) == (words, words == "m")
+
+
+@pytest.mark.parametrize("change", ["x.append(2)", "x[0] = 2", "if y:\n    x.extend(y)"])
+def test_values_that_code_changes_are_unknown(change: str) -> None:
+    """A list that is one argument's value is read only if nothing else changes it."""
+    code = f"from vllm import LLM\nx = [1]\n{change}\nLLM('m', seed=x)\n"
+    (found,) = documents.read(code, "a.py").starts
+
+    assert not found.keywords[1].is_known
 
 
 @in_one_test(
@@ -3871,13 +3928,13 @@ def test_a_python_string_has_its_characters_in_their_places(literal: str, value:
     [
         *(("LLM()", [], False), ("LLM('m')", ["model='m'"], False), ("LLM('m', 'n')", ["model='m'"], False)),
         *(("LLM(*a)", [], False), ("LLM(...)", [], True), ("LLM('m', ...)", ["model='m'"], True)),
-        *(("LLM(x=..., y=1)", ["y=1"], False), ("LLM(**{'a': 1, b: 2, 3: 4})", ["a=1"], False)),
-        *(("LLM(**dict(a=1, **b))", ["a=1"], False), ("LLM(**k)", ["c=5"], False), ("LLM(**f())", [], False)),
-        *(("LLM(**u)", [], False), ("LLM(**{'a': 1, **b})", ["a=1"], False), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
+        *(("LLM(x=..., y=1)", ["y=1"], False), ("LLM(**{'a': 1, b: 2, 3: 4})", ["a=1"], True)),
+        *(("LLM(**dict(a=1, **b))", ["a=1"], True), ("LLM(**k)", ["c=5"], False), ("LLM(**f())", [], True)),
+        *(("LLM(**u)", [], True), ("LLM(**{'a': 1, **b})", ["a=1"], True), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
     ],
 )
 def test_a_call_has_written_or_named_arguments(call: str, keywords: list[str], is_elided: bool) -> None:  # noqa: FBT001
-    """The first argument is the model; an unpacked mapping is resolved if it is one literal."""
+    """The first argument is the model; an unpacked mapping is read if it is one literal, else arguments are missing."""
     text = f"from vllm import LLM\nk = {{'c': 5}}\nd = dict(e=6)\n{call}\n"
     (found,) = documents.read(text, "a.py").starts
 

@@ -10,7 +10,7 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
@@ -42,6 +42,11 @@ _LISTS = (ast.List, ast.Tuple, ast.BinOp)
 _MAX_BITS = 1024  # bits of an integer that is read: printing a longer one is an error
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
+_CHANGES = {
+    *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"),
+    *("update", "setdefault", "popitem", "add", "discard", "__setitem__", "__delitem__"),
+}
+"""Methods that change a list, mapping or set: https://docs.python.org/3/library/stdtypes.html."""
 _MODAL = {"function", "cls"}
 """Decorators that set the container of a function or class: https://modal.com/docs/reference/modal.gpu."""
 _MODAL_GPUS = re.compile(r"[\w+!-]{1,40}(?::(?P<count>\d{1,3}))?", re.ASCII)
@@ -103,6 +108,8 @@ class _Program:
         self.open: dict[str, list[_Extension]] = {}
         """Lists to which other statements add elements, perhaps, and what they add."""
         extensions = {id(node): _extension(node) for node in self.nodes if isinstance(node, ast.stmt)}
+        self.changed = self._changed({id(part) for item in extensions.values() if item.name for part in item.targets})
+        """Lists and mappings that statements change in any other way, with the first such place."""
         self.extended = {extension.name for extension in extensions.values()} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
@@ -193,6 +200,24 @@ class _Program:
                 assigned.update(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
         return {name: value for name, value in values.items() if value is not None and assigned[name] == 1}, imported
 
+    def _changed(self, extended: Collection[int]) -> dict[str, ast.expr]:
+        changed: dict[str, ast.expr] = {}
+        for node in self.nodes:
+            target: ast.expr | None = None
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                target = node
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+                target = node.func.value if id(node.func.value) not in extended else None
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if target is not None and isinstance(node, ast.expr) and (name := _path(target)):
+                changed.setdefault(name, node)
+        return changed
+
+    def _literal(self, name: str) -> ast.expr | None:
+        """The value that a name always has; None if unknown."""
+        return None if name in self.extended or name in self.changed else self.names.get(name)
+
     # Values
 
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
@@ -204,7 +229,7 @@ class _Program:
                 raise _UnknownError("a number with too many digits")
             return node.value
         if isinstance(node, ast.Name):
-            named = self.names.get(node.id)
+            named = self._literal(node.id)
             if named is None:
                 raise _UnknownError(f"variable {python_scopes.plain(node.id)}")
             return self._value(named, depth + 10)
@@ -218,7 +243,7 @@ class _Program:
                 for key, value in zip(node.keys, node.values, strict=True)
                 if key is not None
             }
-        if isinstance(node, ast.Call) and _is_call(node, "dict") and not node.args:
+        if _is_dict(node):
             if any(keyword.arg is None for keyword in node.keywords):
                 raise _UnknownError("unpacked mapping")
             return {str(keyword.arg): self._value(keyword.value, depth + 1) for keyword in node.keywords}
@@ -380,6 +405,7 @@ class _Program:
             else:
                 keywords += self._unpacked(item.value)
         is_elided = any(isinstance(argument, ast.Constant) and argument.value is Ellipsis for argument in node.args)
+        is_elided |= any(item.arg is None and not self._has_known_keys(item.value) for item in node.keywords)
         keywords = [keyword for keyword in keywords if keyword.why != "left out"]
         self._add_engine(node, called, keywords, is_elided=is_elided)
 
@@ -425,7 +451,7 @@ class _Program:
     def _pairs(self, node: ast.expr) -> list[tuple[str, ast.expr, int]]:
         """Names and values of a literal mapping or of `dict(…)`, each with its offset."""
         if isinstance(node, ast.Name):
-            node = self.names.get(node.id, node)
+            node = self._literal(node.id) or node
         if isinstance(node, ast.Dict):
             return [
                 (key.value, value, self._places(key)[0])
@@ -435,6 +461,12 @@ class _Program:
         if _is_call(node, "dict"):
             return [(item.arg, item.value, self._places(item)[0]) for item in node.keywords if item.arg]  # type: ignore[attr-defined]
         return []
+
+    def _has_known_keys(self, node: ast.expr) -> bool:
+        """Whether `_pairs` finds all keys of a mapping."""
+        named = self._literal(node.id) if isinstance(node, ast.Name) else node
+        keys = named.keys if isinstance(named, ast.Dict) else named.keywords if _is_dict(named) else None
+        return keys is not None and len(keys) == len(self._pairs(node))
 
     # The environment
 
@@ -535,6 +567,7 @@ class _Program:
         unread: list[ast.expr] = [item for item in elements if isinstance(item, ast.Starred)]
         if name not in self.unread:
             unread += [item for extension in self.open.get(name, ()) for item in self._note_loose(extension)]
+            unread += [self.changed[name]] if name in self.changed else []
         is_reported = self.unread.get(name, False)
         if unread and not is_reported:
             self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
@@ -553,8 +586,9 @@ class _Program:
                 parts = [part for part in _operands(node) if not _is_sum(part)]
                 unpacked = [ast.copy_location(ast.Starred(part), part) for part in parts]
                 return self._flat([*unpacked, *self.added.get(id(node), ())], depth)
-            if isinstance(node, ast.Name) and node.id in self.names and node.id not in self.open:
-                return self._elements(self.names[node.id], depth + 10)
+            name = node.id if isinstance(node, ast.Name) else ""
+            if name in self.names and name not in self.open and name not in self.changed:
+                return self._elements(self.names[name], depth + 10)
         return [ast.copy_location(ast.Starred(node), node)]
 
     def _flat(self, items: Sequence[ast.expr], depth: int = 0) -> list[ast.expr]:
@@ -613,13 +647,13 @@ class _Program:
     def _items(self, node: ast.expr) -> list[ast.expr]:
         """The values that a loop takes from a literal list or from the items of a literal mapping; else none."""
         if isinstance(node, ast.Call) and _last_name(node.func) == "items" and isinstance(node.func, ast.Attribute):
-            mapping = node.func.value
-            mapping = self.names.get(mapping.id, mapping) if isinstance(mapping, ast.Name) else mapping
+            mapping: ast.expr | None = node.func.value
+            mapping = self._literal(mapping.id) if isinstance(mapping, ast.Name) else mapping
             if not isinstance(mapping, ast.Dict) or None in mapping.keys:
                 return []
             pairs = zip(mapping.keys, mapping.values, strict=True)
             return [ast.copy_location(ast.Tuple([key, value]), key) for key, value in pairs if key is not None]
-        if _path(node) in self.extended:
+        if (name := _path(node)) in self.extended or name in self.changed:
             return []
         items = self._elements(node)
         return [] if any(isinstance(item, ast.Starred) for item in items) else items
@@ -727,6 +761,11 @@ def _last_name(node: ast.expr) -> str:
 
 def _is_call(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_dict(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether a node is `dict(…)` with keywords only."""
+    return isinstance(node, ast.Call) and _is_call(node, "dict") and not node.args
 
 
 def _is_environ(function: ast.expr, name: str) -> bool:
