@@ -554,7 +554,7 @@ variable: os.environ["A"] = "1" : "1" = 1
 variable: "B": "2" : "2" = 2
 variable: C="3" : "3" = 3
 variable: os.putenv("D", str(4)) : str(4) = 4
-- python serve python elided
+- python serve python
 whole: "vllm", "serve", "org/q"]⏎cmd += ["--seed", "10"]⏎if x:⏎    cmd.extend(["--enforce-eager"])⏎cmd.append("-O2"
 prefix: "vllm" = vllm | "serve" = serve
 words: "org/q" = org/q | "--seed" = --seed | "10" = 10 | "-O2" = -O2

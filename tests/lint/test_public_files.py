@@ -1196,6 +1196,34 @@ def serve():
     assert ("meaning.more-gpus-than-given" in rules) is is_error
 
 
+_COMMAND = 'cmd = ["vllm", "serve", "Qwen/Qwen3-8B"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        (_COMMAND + 'if x:\n    cmd.append("--enforce-eager")\n', True),
+        (_COMMAND + "if x:\n    cmd.extend(x)\n", False),
+        (f"def server():\n    {_COMMAND}def listing(x):\n    cmd = ['ls']\n    if x:\n        cmd.append(x)\n", True),
+    ],
+)
+def test_an_open_port_is_reported_beside_conditional_options(text: str, is_open: bool) -> None:  # noqa: FBT001
+    """Unless options that cannot be read are added to the command."""
+    rules = [issue.rule for issue in checking.lint_text(text, name="a.py").issues]
+
+    assert ("safety.open-port" in rules) is is_open
+
+
+@pytest.mark.parametrize(("change", "is_unused"), [("opts['tensor_parallel_size'] = 2", False), ("print(opts)", True)])
+def test_gpus_may_be_used_by_arguments_that_are_not_read(change: str, is_unused: bool) -> None:  # noqa: FBT001
+    """Such as those of a mapping that code changes."""
+    made = "import os\nfrom vllm import LLM\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,1'\nopts = {'seed': 1}\n"
+    text = f"{made}{change}\nLLM('org/m', **opts)\n"
+    rules = [issue.rule for issue in checking.lint_text(text, name="a.py").issues]
+
+    assert ("meaning.gpus-unused" in rules) is is_unused
+
+
 @pytest.mark.parametrize(
     ("name", "text", "count"),
     [

@@ -9,6 +9,8 @@ from textwrap import indent
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
@@ -1848,6 +1850,9 @@ def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words:
     assert seen(found)[2] == words
 
 
+_METHOD = "class C:\n    def f(self):\n        self.cmd = ['vllm', 'serve', 'm']\n"
+
+
 @pytest.mark.parametrize(
     ("code", "words", "unread"),
     [
@@ -1860,6 +1865,24 @@ def test_what_is_always_added_to_a_list_belongs_to_its_command(code: str, words:
         ("cmd = ['vllm', 'serve', 'm']\nfor x in y:\n    cmd += x", "m", "x"),
         ("cmd = ['vllm', 'serve', 'm']\nif x:\n    cmd.append('--a')", "m", None),
         ("cmd = ['vllm', 'serve', 'm']\nfor k in x:\n    cmd += [f'--{k}', x[k]]", "m", "f'--{k}'"),
+        ("def f():\n    cmd = ['vllm', 'serve', 'm']\ndef g(x):\n    cmd = ['ls']\n    cmd += x", "m", None),
+        ("def f():\n    cmd = ['vllm', 'serve', 'm']\n    def g(x):\n        cmd.extend(x)", "m", "x"),
+        ("cmd = ['vllm', 'serve', 'm']\ncmd.insert(3, x)", "m", "cmd.insert(3, x)"),
+        ("cmd = ['vllm', 'serve', 'm', '--a']\ncmd[3] = '--b'", "m --a", "cmd[3]"),
+        ("cmd = ['vllm', 'serve', 'm', '--a']\ndel cmd[3:]", "m --a", "cmd[3:]"),
+        ("cmd = ['vllm', 'serve', 'm']\nx and cmd.append('--a')", "m", "cmd.append('--a')"),
+        ("more = ['--a']\nmore.remove('--a')\nrun(['vllm', 'serve', 'm', *more])", "m", "more"),
+        ("more = ['--a', '1']\nmore[1] = '9'\nrun(['vllm', 'serve', 'm'] + more)", "m", "more"),
+        ("more = ['--a']\ncmd = ['vllm', 'serve', 'm']\nfor x in more:\n    cmd.append(x)\nmore.pop()", "m", "x"),
+        ("more = ['--a', '1']\nmore.index('1')\nrun(['vllm', 'serve', 'm'] + more)", "m --a 1", None),
+        (f"{_METHOD}    def g(self, x):\n        self.cmd[0] = x", "m", "self.cmd[0]"),
+        (f"{_METHOD}    def g(self, x):\n        self.cmd += x", "m", "x"),
+        (f"{_METHOD}    @staticmethod\n    def g(self, x):\n        self.cmd += x", "m", None),
+        (
+            "if x:\n    cmd = ['vllm', 'serve', 'm']\nelse:\n    cmd = ['ls']\ncmd += y\nif z:\n    cmd.append('--a')",
+            "m",
+            "y",
+        ),
     ],
 )
 def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unread: str | None) -> None:
@@ -1868,7 +1891,33 @@ def test_options_that_code_adds_are_read_or_reported(code: str, words: str, unre
 
     assert [seen(one)[2] for one in page.starts] == [words]
     assert [code[one.start : one.end] for one in page.troubles] == ([unread] if unread else [])
-    assert page.starts[0].is_elided is (unread is not None or "if x" in code)
+    assert page.starts[0].is_elided is (unread is not None)
+
+
+_TERMS = st.lists(st.sampled_from(["['--a']", "['--b', '1']", "[*['--c']]", "(['--d'] if x else [])", "more(x)"]))
+_READ = {"['--a']": ["--a"], "['--b', '1']": ["--b", "1"], "[*['--c']]": ["--c"]}
+
+
+@settings(max_examples=50, deadline=None)
+@given(terms=_TERMS, count=st.integers(0, 60), is_right=st.booleans())
+def test_sums_of_lists_are_read_in_full(terms: list[str], count: int, is_right: bool) -> None:  # noqa: FBT001
+    """Whatever their length and brackets; unknown terms are reported."""
+    settings_before = [f"['A{number}=1']" for number in range(count)]
+    terms = ["['env']", *settings_before, "['vllm', 'serve', 'm']", *terms]
+    code = " + (".join(terms) + ")" * (len(terms) - 1) if is_right else " + ".join(terms)
+    page = documents.read(f"cmd = {code}\n", "a.py")
+    known = [word for term in terms[count + 2 :] for word in _READ.get(term, [])]
+
+    assert [seen(one)[2] for one in page.starts] == [" ".join(["m", *known])]
+    assert page.starts[0].is_elided is any(term not in _READ for term in terms[count + 2 :])
+    assert len(page.troubles) == page.starts[0].is_elided
+
+
+def test_pairs_of_a_mapping_have_a_place() -> None:
+    """An element that is not a word is reported where its key is."""
+    code = "cmd = ['vllm', 'serve', 'm']\nfor pair in {'--a': 'b'}.items():\n    cmd.append(pair)\n"
+
+    assert [seen(one)[2] for one in documents.read(code, "a.py").starts] == ["m ?"]
 
 
 @pytest.mark.parametrize(
@@ -2048,17 +2097,92 @@ def test_values_that_cannot_be_evaluated_are_reported(expression: str, why: str)
     ("code", "value"),
     [
         *(("x = 1", 1), ("x: int = 1", 1), ("x = 1\nx = 2", None), ("x: int", None), ("x = 1\nx += 1", None)),
-        *(("for x in y: pass", None), ("def f(x): pass\nx = 1", None), ("def f(*, x): pass\nx = 1", None)),
-        *(("def f(x, /): pass\nx = 1", None), ("async def f(x): pass\nx = 1", None), ("x = y = 1", None)),
+        *(("for x in y: pass", None), ("def f(x): pass\nx = 1", 1), ("def f(*, x): pass\nx = 1", 1)),
+        *(("def f(x, /): pass\nx = 1", 1), ("async def f(x): pass\nx = 1", 1), ("x = y = 1", None)),
         *(("x = 1\ndel x", None), ("x, y = 1, 2", None), ("with y as x: pass", None), ("def f(y): pass\nx = 1", 1)),
         *(("x.y = 2\nx = 1", 1), ("x = 1\ny = x", 1), ("x = 1\nx: int = 2", None)),
     ],
 )
 def test_a_name_that_is_set_once_is_resolved(code: str, value: int | None) -> None:
-    """A name that a loop, an argument or a second assignment sets is unknown."""
+    """A name that a loop or a second assignment sets is unknown."""
     (found,) = documents.read(f"from vllm import LLM\n{code}\nLLM('m', seed=x)\n", "a.py").starts
 
     assert found.keywords[1].value == value
+
+
+@pytest.mark.parametrize(
+    ("change", "is_known"),
+    [
+        ("opts['seed'] = 2", False),
+        ("opts['seed'] += 2", False),
+        ("opts['a']['b'] = 2", False),
+        ("del opts['seed']", False),
+        ("opts.update(args)", False),
+        ("opts.setdefault('a', 2)", False),
+        ("print(opts['seed'], opts.get('seed'), opts.items())", True),
+        ("def f(opts):\n    opts['seed'] = 2", True),
+    ],
+)
+@pytest.mark.parametrize("made", ["{'seed': 1}", "dict(seed=1)"])
+def test_arguments_of_a_changed_mapping_are_unknown(made: str, change: str, is_known: bool) -> None:  # noqa: FBT001
+    """Whatever changes it; the launch then has arguments that are not in the text."""
+    code = f"from vllm import LLM\nopts = {made}\n{change}\nLLM('m', **opts)\n"
+    (found,) = documents.read(code, "a.py").starts
+
+    assert [item.name for item in found.keywords] == (["model", "seed"] if is_known else ["model"])
+    assert found.is_elided is not is_known
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("opts['--a'] = '2'", "m"),
+        ("opts.update(args)", "m"),
+        ("opts.keys()", "m --a 1"),
+    ],
+)
+def test_items_of_a_changed_mapping_are_unknown(code: str, words: str) -> None:
+    """A loop over them adds options that are not read."""
+    loop = "cmd = ['vllm', 'serve', 'm']\nfor k, v in opts.items():\n    cmd += [k, v]\n"
+    (found,) = documents.read(f"opts = {{'--a': '1'}}\n{code}\n{loop}", "a.py").starts
+
+    assert (seen(found)[2], found.is_elided) == (words, words == "m")
+
+
+@pytest.mark.parametrize("change", ["x.append(2)", "x[0] = 2", "if y:\n    x.extend(y)"])
+def test_values_that_code_changes_are_unknown(change: str) -> None:
+    """A list that is one argument's value is read only if nothing else changes it."""
+    code = f"from vllm import LLM\nx = [1]\n{change}\nLLM('m', seed=x)\n"
+    (found,) = documents.read(code, "a.py").starts
+
+    assert not found.keywords[1].is_known
+
+
+@in_one_test(
+    ("code", "value"),
+    [
+        ("def f(x):\n    {}\nx = 1", None),
+        ("async def f(*, x):\n    {}\nx = 1", None),
+        ("def f(*x):\n    {}\nx = 1", None),
+        ("f = lambda x: {}\nx = 1", None),
+        ("f = lambda x=x: None\n{}\nx = 1", 1),
+        ("def f(y={}): pass\nx = 1", 1),
+        ("def f():\n    x = 1\n    {}\ndef g():\n    x = 2", 1),
+        ("def f():\n    def g():\n        {}\n    x = 1\nx = 2", 1),
+        ("def f():\n    x = 2\n{}", None),
+        ("def f():\n    global x\n    x = 2\n{}\nx = 1", None),
+        ("def f():\n    x = 1\n    def g():\n        nonlocal x\n        x = 2\n    {}", None),
+        ("class C:\n    x = 1\n    {}\nx = 2", 1),
+        ("class C:\n    x = 1\n    def f(self):\n        {}\nx = 2", 2),
+    ],
+)
+def test_a_name_is_that_of_its_function_or_class(code: str, value: int | None) -> None:
+    """Another variable with its name does not change it; parameters are unknown."""
+    call = "LLM('m', seed=x)"
+    (found,) = documents.read(f"from vllm import LLM\n{code.format(call)}\n", "a.py").starts
+
+    assert found.keywords[1].value == value
+    assert found.keywords[1].why == ("" if value else "variable x")
     assert found.keywords[1].why == ("" if value else "variable x")
 
 
@@ -3804,13 +3928,13 @@ def test_a_python_string_has_its_characters_in_their_places(literal: str, value:
     [
         *(("LLM()", [], False), ("LLM('m')", ["model='m'"], False), ("LLM('m', 'n')", ["model='m'"], False)),
         *(("LLM(*a)", [], False), ("LLM(...)", [], True), ("LLM('m', ...)", ["model='m'"], True)),
-        *(("LLM(x=..., y=1)", ["y=1"], False), ("LLM(**{'a': 1, b: 2, 3: 4})", ["a=1"], False)),
-        *(("LLM(**dict(a=1, **b))", ["a=1"], False), ("LLM(**k)", ["c=5"], False), ("LLM(**f())", [], False)),
-        *(("LLM(**u)", [], False), ("LLM(**{'a': 1, **b})", ["a=1"], False), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
+        *(("LLM(x=..., y=1)", ["y=1"], False), ("LLM(**{'a': 1, b: 2, 3: 4})", ["a=1"], True)),
+        *(("LLM(**dict(a=1, **b))", ["a=1"], True), ("LLM(**k)", ["c=5"], False), ("LLM(**f())", [], True)),
+        *(("LLM(**u)", [], True), ("LLM(**{'a': 1, **b})", ["a=1"], True), ("LLM(a=1, **d)", ["a=1", "e=6"], False)),
     ],
 )
 def test_a_call_has_written_or_named_arguments(call: str, keywords: list[str], is_elided: bool) -> None:  # noqa: FBT001
-    """The first argument is the model; an unpacked mapping is resolved if it is one literal."""
+    """The first argument is the model; an unpacked mapping is read if it is one literal, else arguments are missing."""
     text = f"from vllm import LLM\nk = {{'c': 5}}\nd = dict(e=6)\n{call}\n"
     (found,) = documents.read(text, "a.py").starts
 

@@ -1,7 +1,7 @@
 """Python code that launches vLLM: `LLM(…)`, engine arguments, subprocesses, `os.environ`.
 
 The code is parsed (`ast`) and never run. Names are resolved if they are assigned one literal in the
-whole file.
+whole function, class or module that they belong to.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import ast
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.arguments.words import HOLE
-from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs
+from vllm_runbooks.reading.documents import engine_classes, escapes, gpus, placeholders, programs, python_scopes
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
 from vllm_runbooks.reading.documents.starts import (
@@ -42,6 +42,11 @@ _LISTS = (ast.List, ast.Tuple, ast.BinOp)
 _MAX_BITS = 1024  # bits of an integer that is read: printing a longer one is an error
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
+_CHANGES = {
+    *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse"),
+    *("update", "setdefault", "popitem", "add", "discard", "__setitem__", "__delitem__"),
+}
+"""Methods that change a list, mapping or set: https://docs.python.org/3/library/stdtypes.html."""
 _MODAL = {"function", "cls"}
 """Decorators that set the container of a function or class: https://modal.com/docs/reference/modal.gpu."""
 _MODAL_GPUS = re.compile(r"[\w+!-]{1,40}(?::(?P<count>\d{1,3}))?", re.ASCII)
@@ -79,6 +84,7 @@ def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
 
 class _Program:
     def __init__(self, text: PythonText, around: Around, reading: DocumentReading) -> None:
+        python_scopes.separate(text.tree)
         self.source, self.around, self.reading = text.source, around, reading
         self._span, self._places = text.span, text.places
         self.nodes = sorted(
@@ -99,20 +105,21 @@ class _Program:
         """Elements that statements after a list's assignment always add to it."""
         self.always: set[int] = set()
         """These statements."""
-        self.open: set[str] = set()
-        """Lists to which other statements add elements, perhaps."""
-        self.extended = {_extension(node).name for node in self.nodes if isinstance(node, ast.stmt)} - {""}
+        self.open: dict[str, list[_Extension]] = {}
+        """Lists to which other statements add elements, perhaps, and what they add."""
+        extensions = {id(node): _extension(node) for node in self.nodes if isinstance(node, ast.stmt)}
+        self.changed = self._changed({id(part) for item in extensions.values() if item.name for part in item.targets})
+        """Lists and mappings that statements change in any other way, with the first such place."""
+        self.extended = {extension.name for extension in extensions.values()} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
-        self.open = {
-            extension.name
-            for node in self.nodes
-            if isinstance(node, ast.stmt) and id(node) not in self.always and (extension := _extension(node)).name
-        }
-        self.commands: set[str] = set()
-        self.unread: set[str] = set()
+        for statement, extension in extensions.items():
+            if extension.name and statement not in self.always:
+                self.open.setdefault(extension.name, []).append(extension)
+        self.unread: dict[str, bool] = {}
+        """Lists of commands, with whether options are added to them which are unknown."""
         self.assigned = {
             id(node.value): _path(target)
             for node in self.nodes
@@ -131,9 +138,6 @@ class _Program:
                 self._call(node)
             elif isinstance(node, _LISTS) and id(node) not in self.run:
                 self._list(node)
-        for node in self.nodes:
-            if isinstance(node, ast.stmt):
-                self._note_loose(node)
         if any(origin.partition(".")[0] == "modal" for origin in self.imported.values()):
             containers = [found for node in self.nodes if (found := self._on_modal(node)) is not None]
             self.reading.change_starts(first, lambda launch: _within_container(launch, containers))
@@ -196,6 +200,24 @@ class _Program:
                 assigned.update(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
         return {name: value for name, value in values.items() if value is not None and assigned[name] == 1}, imported
 
+    def _changed(self, extended: Collection[int]) -> dict[str, ast.expr]:
+        changed: dict[str, ast.expr] = {}
+        for node in self.nodes:
+            target: ast.expr | None = None
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                target = node
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+                target = node.func.value if id(node.func.value) not in extended else None
+            while isinstance(target, ast.Subscript):
+                target = target.value
+            if target is not None and isinstance(node, ast.expr) and (name := _path(target)):
+                changed.setdefault(name, node)
+        return changed
+
+    def _literal(self, name: str) -> ast.expr | None:
+        """The value that a name always has; None if unknown."""
+        return None if name in self.extended or name in self.changed else self.names.get(name)
+
     # Values
 
     def _value(self, node: ast.expr, depth: int = 0) -> Any:
@@ -207,9 +229,9 @@ class _Program:
                 raise _UnknownError("a number with too many digits")
             return node.value
         if isinstance(node, ast.Name):
-            named = self.names.get(node.id)
+            named = self._literal(node.id)
             if named is None:
-                raise _UnknownError(f"variable {node.id}")
+                raise _UnknownError(f"variable {python_scopes.plain(node.id)}")
             return self._value(named, depth + 10)
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return [self._value(item, depth + 1) for item in node.elts]
@@ -221,7 +243,7 @@ class _Program:
                 for key, value in zip(node.keys, node.values, strict=True)
                 if key is not None
             }
-        if isinstance(node, ast.Call) and _is_call(node, "dict") and not node.args:
+        if _is_dict(node):
             if any(keyword.arg is None for keyword in node.keywords):
                 raise _UnknownError("unpacked mapping")
             return {str(keyword.arg): self._value(keyword.value, depth + 1) for keyword in node.keywords}
@@ -363,7 +385,7 @@ class _Program:
         if isinstance(function, ast.Name):
             origin = self.imported.get(function.id)
             if origin is None:
-                return "" if function.id in self.names or function.id in self.own else function.id
+                return "" if function.id in self.names or function.id in self.own else python_scopes.plain(function.id)
             last = origin.rsplit(".", 1)[-1]
             return last if origin.split(".")[0] == "vllm" and last in CALLS else ""
         if isinstance(function, ast.Attribute):
@@ -383,6 +405,7 @@ class _Program:
             else:
                 keywords += self._unpacked(item.value)
         is_elided = any(isinstance(argument, ast.Constant) and argument.value is Ellipsis for argument in node.args)
+        is_elided |= any(item.arg is None and not self._has_known_keys(item.value) for item in node.keywords)
         keywords = [keyword for keyword in keywords if keyword.why != "left out"]
         self._add_engine(node, called, keywords, is_elided=is_elided)
 
@@ -428,7 +451,7 @@ class _Program:
     def _pairs(self, node: ast.expr) -> list[tuple[str, ast.expr, int]]:
         """Names and values of a literal mapping or of `dict(…)`, each with its offset."""
         if isinstance(node, ast.Name):
-            node = self.names.get(node.id, node)
+            node = self._literal(node.id) or node
         if isinstance(node, ast.Dict):
             return [
                 (key.value, value, self._places(key)[0])
@@ -438,6 +461,12 @@ class _Program:
         if _is_call(node, "dict"):
             return [(item.arg, item.value, self._places(item)[0]) for item in node.keywords if item.arg]  # type: ignore[attr-defined]
         return []
+
+    def _has_known_keys(self, node: ast.expr) -> bool:
+        """Whether `_pairs` finds all keys of a mapping."""
+        named = self._literal(node.id) if isinstance(node, ast.Name) else node
+        keys = named.keys if isinstance(named, ast.Dict) else named.keywords if _is_dict(named) else None
+        return keys is not None and len(keys) == len(self._pairs(node))
 
     # The environment
 
@@ -535,28 +564,40 @@ class _Program:
         if len(self.reading.starts) == count:
             return
         name = self.assigned.get(id(node), "")
-        self.commands |= {name} - {""}
-        unread = [item for item in elements if isinstance(item, ast.Starred)]
-        if unread or name in self.open:
+        unread: list[ast.expr] = [item for item in elements if isinstance(item, ast.Starred)]
+        if name not in self.unread:
+            unread += [item for extension in self.open.get(name, ()) for item in self._note_loose(extension)]
+            unread += [self.changed[name]] if name in self.changed else []
+        is_reported = self.unread.get(name, False)
+        if unread and not is_reported:
+            self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
+        if unread or is_reported:
             self.reading.change_starts(count, lambda launch: replace(launch, is_elided=True))
-        self._note_unread(name, unread)
+        if name:
+            self.unread[name] = bool(unread) or is_reported
 
     def _elements(self, node: ast.expr, depth: int = 0) -> list[ast.expr]:
         """Elements of a list's expression; unknown ones are one starred element."""
         self.work += 1
         if depth <= _MAX_DEPTH and self.work <= _MAX_WORK:
             if isinstance(node, (ast.List, ast.Tuple)):
-                found = list[ast.expr]()
-                for item in [*node.elts, *self.added.get(id(node), ())]:
-                    found += self._elements(item.value, depth + 1) if isinstance(item, ast.Starred) else [item]
-                self.work += len(found)
-                return found
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-                own = [ast.Starred(node.left), ast.Starred(node.right), *self.added.get(id(node), ())]
-                return self._elements(ast.Tuple(own), depth + 1)
-            if isinstance(node, ast.Name) and node.id in self.names and node.id not in self.open:
-                return self._elements(self.names[node.id], depth + 10)
+                return self._flat([*node.elts, *self.added.get(id(node), ())], depth)
+            if _is_sum(node):
+                parts = [part for part in _operands(node) if not _is_sum(part)]
+                unpacked = [ast.copy_location(ast.Starred(part), part) for part in parts]
+                return self._flat([*unpacked, *self.added.get(id(node), ())], depth)
+            name = node.id if isinstance(node, ast.Name) else ""
+            if name in self.names and name not in self.open and name not in self.changed:
+                return self._elements(self.names[name], depth + 10)
         return [ast.copy_location(ast.Starred(node), node)]
+
+    def _flat(self, items: Sequence[ast.expr], depth: int = 0) -> list[ast.expr]:
+        """Items of a list, with the elements of those that it unpacks."""
+        found = list[ast.expr]()
+        for item in items:
+            found += self._elements(item.value, depth + 1) if isinstance(item, ast.Starred) else [item]
+        self.work += len(found)
+        return found
 
     def _note_added(self, body: Sequence[ast.stmt]) -> None:
         lists: dict[str, ast.expr] = {}
@@ -606,32 +647,24 @@ class _Program:
     def _items(self, node: ast.expr) -> list[ast.expr]:
         """The values that a loop takes from a literal list or from the items of a literal mapping; else none."""
         if isinstance(node, ast.Call) and _last_name(node.func) == "items" and isinstance(node.func, ast.Attribute):
-            mapping = node.func.value
-            mapping = self.names.get(mapping.id, mapping) if isinstance(mapping, ast.Name) else mapping
+            mapping: ast.expr | None = node.func.value
+            mapping = self._literal(mapping.id) if isinstance(mapping, ast.Name) else mapping
             if not isinstance(mapping, ast.Dict) or None in mapping.keys:
                 return []
             pairs = zip(mapping.keys, mapping.values, strict=True)
-            return [ast.Tuple([key, value]) for key, value in pairs if key is not None]
-        if _path(node) in self.extended:
+            return [ast.copy_location(ast.Tuple([key, value]), key) for key, value in pairs if key is not None]
+        if (name := _path(node)) in self.extended or name in self.changed:
             return []
         items = self._elements(node)
         return [] if any(isinstance(item, ast.Starred) for item in items) else items
 
-    def _note_loose(self, node: ast.stmt) -> None:
-        """Options that are added to a command's list, perhaps."""
-        name, elements, _ = _extension(node)
-        if name in self.commands and id(node) not in self.always:
-            known = [part for item in elements for part in self._elements(ast.List([item]))]
-            words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
-            self.reading.loose += programs.options_of(words, "bare")
-            unread = [item for item in known if isinstance(item, ast.Starred)]
-            self._note_unread(name, unread or elements if words and words[0].value is None else unread)
-
-    def _note_unread(self, name: str, unread: Sequence[ast.expr]) -> None:
-        """Report once for each command that options are added to it which are unknown."""
-        if unread and (not name or name not in self.unread):
-            self.unread.add(name)
-            self.reading.troubles.append(Trouble("option.added-unread", *self._places(unread[0]), {}))
+    def _note_loose(self, extension: _Extension) -> list[ast.expr]:
+        """Note options that are added to a command's list, perhaps; returns those that are unknown."""
+        known = self._flat(extension.elements)
+        words = [self._word(item) for item in known if not isinstance(item, ast.Starred)]
+        self.reading.loose += programs.options_of(words, "bare")
+        unread: list[ast.expr] = [item for item in known if isinstance(item, ast.Starred)]
+        return unread or list(extension.elements) if words and words[0].value is None else unread
 
 
 class _Extension(NamedTuple):
@@ -680,13 +713,17 @@ def _listed(node: ast.expr) -> list[ast.expr]:
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    """The lists of a sum, and its parts."""
+    """A sum and its parts in their order, which may be sums."""
     stack = [node]
     while stack:
         part = stack.pop()
         yield part
-        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
-            stack += [part.left, part.right]
+        if _is_sum(part):
+            stack += [part.right, part.left]
+
+
+def _is_sum(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
 
 
 def _path(node: ast.expr | ast.AST) -> str:
@@ -717,11 +754,18 @@ def _within_container(launch: WrittenLaunch, containers: Sequence[_ModalContaine
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if isinstance(node, ast.Name):
+        return python_scopes.plain(node.id)
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _is_call(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_dict(node: ast.expr | None) -> TypeGuard[ast.Call]:
+    """Whether a node is `dict(…)` with keywords only."""
+    return isinstance(node, ast.Call) and _is_call(node, "dict") and not node.args
 
 
 def _is_environ(function: ast.expr, name: str) -> bool:
