@@ -2110,6 +2110,16 @@ def test_a_name_that_is_set_once_is_resolved(code: str, value: int | None) -> No
     assert found.keywords[1].value == value
 
 
+def test_additions_to_one_of_two_commands_are_reported_once() -> None:
+    """Both launches may have them, and each known option is noted once."""
+    made = "if x:\n    cmd = ['vllm', 'serve', 'm']\nelse:\n    cmd = ['vllm', 'serve', 'n']\n"
+    page = documents.read(f"{made}cmd += y\nif z:\n    cmd.append('--seed=1')\n", "a.py")
+
+    assert [(seen(one)[2], one.is_elided) for one in page.starts] == [("m", True), ("n", True)]
+    assert [[word.value for word in one.words] for one in page.loose] == [["--seed=1"]]
+    assert len(page.troubles) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "is_known"),
     [
