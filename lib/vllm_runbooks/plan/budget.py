@@ -349,8 +349,7 @@ def _cut_media(shape: Shape, settings: LaunchSettings) -> tuple[str, ...]:
     crossed = any(
         isinstance(mixer, Attention) and mixer.kind == "cross" for kind in shape.kinds for mixer in kind.mixers
     )
-    longest = max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
-    batch = settings.scheduler.batched_tokens
+    longest, batch = _positions(shape), settings.scheduler.batched_tokens
     if not crossed or settings.key < _CROSSED_BATCH or not 0 < batch < longest:
         return ()
     return (f"max_num_batched_tokens {batch:,} is smaller than the {longest:,} tokens of one audio: vLLM rejects it",)
@@ -360,6 +359,11 @@ def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
     """Tokens of the encoder's output of a request."""
     if settings.key >= _CROSSED_BATCH:
         return settings.scheduler.batched_tokens
+    return _positions(shape)
+
+
+def _positions(shape: Shape) -> int:
+    """Tokens of the longest output of an encoder; 0 without one that names its length."""
     return max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
 
 
@@ -752,13 +756,11 @@ class _GpuBudget:
         if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
             free = total.less(context)
             if self.requested.expected > free.expected:
+                advice = "; lower it" if self.device.is_cpu else ""
                 mine.add(
                     False,
                     f"gpu_memory_utilization {self.settings.utilization:g} requires {_gib(self.requested.expected)}, "
-                    "an idle "
-                    f"{name} has about {_gib(free.expected)} free: vLLM's check of free memory fails"
-                    + "; lower it"
-                    * self.device.is_cpu,
+                    f"an idle {name} has about {_gib(free.expected)} free: vLLM's check of free memory fails{advice}",
                 )
         text = self._band("activation")
         if text.expected > left.expected:

@@ -22,12 +22,12 @@ from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import files as plan_files
-from vllm_runbooks.plan import hub, quantized_names, start_files
+from vllm_runbooks.plan import hub, start_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_by_name, subject_in_catalog
+from vllm_runbooks.plan.budget import PlannedModel, drafted, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import layer_bytes, tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
@@ -68,9 +68,7 @@ def cached_model(name: str, options: Mapping[str, Any] = MappingProxyType({})) -
 
 
 def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> PlannedModel | None:
-    if subject_in_catalog(name, catalog.specs()) is None and (reason := quantized_names.refusal(name)):
-        raise InputError(f"{name}: not planned: {reason}")
-    known = subject_by_name(name, catalog.specs())
+    known = plan_reading.accepted(name, catalog.specs())
     revision, folder = model_cache.placement(options)
     is_whole = known is not None and not known.is_partial and not known.is_assumed
     if is_whole and revision in (None, "main"):

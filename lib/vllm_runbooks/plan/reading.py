@@ -56,6 +56,18 @@ class PlanSources(NamedTuple):
     """Loaded to explain a rejected option with the linter."""
 
 
+def accepted(name: str, specs: Specs) -> PlannedModel | None:
+    """Model of the catalog, or a checkpoint of one, by its name; None if unknown.
+
+    Raises:
+        InputError: The name is that of a checkpoint in a format that is not planned.
+    """
+    model = subject_in_catalog(name, specs)
+    if model is None and (reason := refusal(name)):
+        raise InputError(f"{name}: not planned: {reason}")
+    return model or subject_by_name(name, specs)
+
+
 def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> PlannedModel:
     """Model by its catalog name, or by the beginning of one without organization.
 
@@ -64,10 +76,7 @@ def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> Planned
     Raises:
         InputError: No model has this name, or several begin with it.
     """
-    model = subject_in_catalog(name, specs)
-    if model is None and (reason := refusal(name)):
-        raise InputError(f"{name}: not planned: {reason}")
-    model = model or subject_by_name(name, specs)
+    model = accepted(name, specs)
     longer = specs.models_like(name) if model is None else []
     if len(longer) > 1:
         more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
