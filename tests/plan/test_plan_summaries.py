@@ -206,8 +206,8 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
 
     assert answer.fits is False
     assert [remedy.checkpoint for remedy in named] == ["Qwen/Qwen3-32B-FP8-Static-PerTensor"]
-    alone = planned("Qwen/Qwen3-32B", "RTX3090")[1][0]
-    assert (alone.checkpoint, alone.plan.fits) == ("Qwen/Qwen3-32B-AWQ", True)
+    (alone,) = (remedy for remedy in planned("Qwen/Qwen3-32B", "RTX3090")[1] if remedy.checkpoint)
+    assert (alone.checkpoint, alone.plan.fits) == ("Qwen/Qwen3-32B-AWQ", None)
     assert alone.changes["max_model_len"] > 4096
     assert not [remedy for remedy in planned("Qwen/Qwen3-32B-AWQ", "T4")[1] if remedy.checkpoint]
     options = {"quantization": "fp8", "max_model_len": 40960}
@@ -496,8 +496,9 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
 
     assert status == 1
     assert "The weights need 61.0 GiB, but RTX3090 has 23.7 GiB." in out
-    assert "  1  Qwen3-32B-AWQ, " in out
-    assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
+    assert "  1  4 GPUs, TP 2 PP 2 " in out
+    assert "  2  Qwen3-32B-AWQ, " in out
+    assert "vllm serve Qwen/Qwen3-32B --host" in out
 
 
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1066,6 +1066,29 @@ def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int)
     assert loaded[0].components["allocator"] == slack
 
 
+@in_one_test(
+    ("release", "is_rocm", "slack"),
+    [
+        ((0, 20, 2), False, 0),
+        ((0, 21, 0), False, 3 * MIB // 2),
+        ((0, 30, 0), True, 0),
+        ((0, 31, 0), True, 3 * MIB // 2),
+        (None, False, 3 * MIB // 2),
+    ],
+)
+def test_large_blocks_are_kept_whole_since_0_21(release: tuple[int, ...] | None, *, is_rocm: bool, slack: int) -> None:
+    """While weights load, blocks of 20 MiB are not split: one of 24.5 MiB keeps 26 MiB.
+
+    Smaller ones are. Qwen2.5-7B has 28 of the first size: vLLM prints 14.25 GiB before this release, then 14.29 GiB.
+    """
+    bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
+    for size, kept in ((49 * MIB // 2, slack), (37 * MIB // 2, 0)):
+        stored = ((ModelTensor("mlp", "a", size // 2), None),)
+        loaded = load(replace(bare, embedding=stored), Ranks(), release=release, is_rocm=is_rocm)
+        assert loaded is not None
+        assert loaded[0].components["allocator"] == kept
+
+
 def test_the_range_covers_allocator_and_kernels() -> None:
     """Half of the rounding or a 400th more, all of it and a 1000th less; where kernels differ a 200th of both."""
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)

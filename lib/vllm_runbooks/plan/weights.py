@@ -513,13 +513,24 @@ def _without_zeros(tensors: Stored) -> Iterator[tuple[ModelTensor, Format | None
         yield tensor, None if form is None else replace(form, has_zeros=False, has_order=False)
 
 
-def _slack(blocks: Iterable[int]) -> int:
+_SPLITS_LARGE = {
+    False: (EraValue(True), EraValue(False, (0, 21))),
+    True: (EraValue(True), EraValue(False, (0, 31))),
+}
+"""Whether PyTorch's allocator splits blocks of 20 MiB and more while weights load, by `is_rocm`.
+
+vLLM sets max_split_size_mb to 20 (v1/worker/gpu_worker.py, `_scoped_allocator_max_split`: 0.21.0, not in 0.20.2; on
+ROCm 0.31.0, not 0.30.0).
+"""
+
+
+def _slack(blocks: Iterable[int], *, splits_large: bool) -> int:
     """Overhead of PyTorch's allocator for the allocations of a layer.
 
     An allocation of 10 MiB or more gets a segment rounded up to 2 MiB, and keeps a remainder of 1
-    MiB or less. One between 1 and 10 MiB is cut from a segment of 20 MiB, whose remainder serves
-    others (c10/cuda/CUDACachingAllocator.cpp: kMinLargeAlloc, kLargeBuffer, kRoundLarge,
-    should_split with kSmallSize).
+    MiB or less, or all of it if large blocks are not split. One between 1 and 10 MiB is cut from a
+    segment of 20 MiB, whose remainder serves others (c10/cuda/CUDACachingAllocator.cpp:
+    kMinLargeAlloc, kLargeBuffer, kRoundLarge, should_split with kSmallSize and max_split_size).
     """
     sizes = [size for size in blocks if size > _MIB]
     small = min((size for size in sizes if size < 10 * _MIB), default=None)
@@ -528,7 +539,8 @@ def _slack(blocks: Iterable[int]) -> int:
     for size in sizes:
         if size >= 10 * _MIB and size > served:
             rest = -size % (2 * _MIB)
-            total += rest if rest <= _MIB else 0
+            is_split = rest > _MIB and (splits_large or size < 20 * _MIB)
+            total += 0 if is_split else rest
     return total
 
 
@@ -540,6 +552,7 @@ class _How:
     drops_shared: bool = False
     absorbed: str = "factors"
     runtime: tuple[Format, bool] | None = None
+    splits_large: bool = True
     pads_rows: bool = False
     """ROCm: rows of unquantized experts and of FP8 layers are padded."""
     flashinfer_rows: int = 1
@@ -663,7 +676,7 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
             sizes[tensor.component] += _padding(part, 1)
         if form is not None:
             blocks[f"{block} scales"] = blocks.get(f"{block} scales", 0) + beside
-    sizes["allocator"] = _slack(blocks.values())
+    sizes["allocator"] = _slack(blocks.values(), splits_large=how.splits_large)
     if padding:
         sizes["experts"] += sum(padding.values())
         sizes["fragments"] = _unused(blocks, padding)
@@ -828,6 +841,7 @@ def load(
         kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
         absorbed=in_release(_ABSORBED, release),
         runtime=_RUNTIME.get(quantization or "") if stored is None else None,
+        splits_large=in_release(_SPLITS_LARGE[is_rocm], release),
         pads_rows=is_rocm,
     )
     if not is_rocm and capability is not None and not _has_gates(shape):
