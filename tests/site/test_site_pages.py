@@ -321,6 +321,13 @@ def test_a_model_that_fits_on_no_count_shows_the_memory_of_the_largest(model: st
     assert fit.plan.per_gpu[0].terms == same.per_gpu[0].terms
 
 
+def test_the_weights_of_a_model_are_without_copies_on_more_gpus() -> None:
+    """The list has the weights as one GPU loads them if one of the common GPUs can: 61.0 GiB, not 4 x 15.5."""
+    one = planner.plan_model("Qwen/Qwen3-32B", "H200").per_gpu[0].terms
+
+    assert model_fits.weights_gib("Qwen/Qwen3-32B") == next(term.expected_gib for term in one if term.name == "weights")
+
+
 def test_a_gpu_page_leads_to_its_plan() -> None:
     """A button below the title, with the GPU filled in; a model that fits on no count says so."""
     gpu = next(gpu for gpu in catalog.specs().table.gpus if gpu.name == "T4")

@@ -108,9 +108,10 @@ def fewest(model: str, gpu: str, most: int = _COUNTS[-1]) -> ModelFit:
 
 
 def weights_gib(model: str) -> float | None:
-    """GiB of all weights of a model; None if no plan can calculate them."""
-    fits = (fewest(model, gpu) for gpu in COMMON_GPUS)
-    plan = next((fit.plan for fit in fits if fit.plan is not None and fit.plan.per_gpu), None)
+    """GiB of all weights of a model, on the fewest GPUs that were planned; None if no plan can calculate them."""
+    plans = [plan for gpu in COMMON_GPUS if (plan := fewest(model, gpu).plan) is not None and plan.per_gpu]
+    # Every GPU adds copies of what tensor parallelism does not split.
+    plan = min(plans, key=lambda each: len(each.per_gpu), default=None)
     if plan is None:
         return None
     parts = [_term(plan, number, "weights") for number in range(len(plan.per_gpu))]
