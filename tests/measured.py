@@ -77,6 +77,7 @@ def settled(
     if card is not None:
         gpu = catalog().gpu(card)
         told = {"gpu_name": (gpu.aliases or (gpu.name,))[0], "memory_gib": gpu.memory_gib, "capability": gpu.version}
+        told["vendor"] = gpu.vendor
     return settle(of.shape, options, release, environment=environment, config=of.config, context=context, **told)
 
 

@@ -44,7 +44,9 @@ def test_the_cache_of_a_launch_is_in_the_planned_range(
     model = subject_in_catalog(name, load.specs())
     assert model is not None
     options = {"max_model_len": 4096, "gpu_memory_utilization": 0.5, **options}
-    settings = settle(model.shape, options, "0.32.0", gpu_name="CPU-24GB", config=model.config, context="llm")
+    settings = settle(
+        model.shape, options, "0.32.0", gpu_name="CPU-24GB", vendor="cpu", config=model.config, context="llm"
+    )
     device = Device("CPU-24GB", Band(*(int(host_gib * GIB),) * 3), vendor="cpu")
 
     planned = budget(model, settings, [device])

@@ -18,7 +18,7 @@ from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.quantized_names import base_of, quantized_config
-from vllm_runbooks.plan.settings import DRAFT_UNKNOWN, LaunchSettings, mismatch, settle
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Attention, Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
@@ -100,6 +100,7 @@ def settled_on(
         release,
         environment=environment,
         gpu_name=(gpu.aliases or (gpu.name,))[0] if gpu is not None else None,
+        vendor=gpu.vendor if gpu is not None else "nvidia",
         memory_gib=gpu.memory_gib if gpu is not None else memory_gib,
         capability=gpu.version if gpu is not None else None,
         config=model.config,
@@ -536,9 +537,8 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    for fact in settings.missing:
-        if fact.startswith(DRAFT_UNKNOWN):
-            terms.insert(1, Term(_DRAFT, None, fact.removeprefix(DRAFT_UNKNOWN).strip()))
+    if settings.speculation.unknown:
+        terms.insert(1, Term(_DRAFT, None, settings.speculation.unknown))
     encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
     if isinstance(encoder, EncoderProfile):
         terms.append(_beyond(text, encoder))

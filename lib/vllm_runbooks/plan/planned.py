@@ -267,7 +267,9 @@ def _gpus(cards: Sequence[HostGpu]) -> tuple[PlannedGpu, ...]:
     for (gpu, node), same in groupby(cards, key=attrgetter("gpu", "node")):
         total = gpu.total
         source = total.source if total else "unknown"
-        groups.append(PlannedGpu(gpu.name, len(list(same)), node, total.expected if total else None, source))
+        groups.append(
+            PlannedGpu(gpu.name, len(list(same)), node, total.expected if total else None, source, gpu.vendor)
+        )
     return tuple(groups)
 
 
