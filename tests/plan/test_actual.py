@@ -502,6 +502,25 @@ def test_a_plan_refuted_by_the_launch_rejects_no_fix() -> None:
     assert plans == {"unknown: the plan contradicts the log: it expects an earlier failure"}
 
 
+NO_HALF = (
+    "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'google/gemma-3-1b-it', 'dtype': 'float16'}\n"
+    "ValueError: The model type 'gemma3_text' does not support float16. Reason: Numerical instability. Please use "
+    "bfloat16 or float32 instead.\n"
+)
+
+
+@pytest.mark.parametrize(("gpus", "dtype"), [("T4", "float32"), ("A10G", "bfloat16")])
+def test_a_fix_that_the_gpu_does_not_support_is_left_out(gpus: str, dtype: str) -> None:
+    """The plan of a fix is that of its command: a T4 has no bfloat16, so that it is no fix for Gemma 3 there."""
+    found = asked(replace(sources.paste(NO_HALF), vllm="0.19.0"), gpus=gpus)
+    best = found.remedies[0]
+
+    assert [(edit.name, edit.value) for edit in best.edits] == [("dtype", dtype)]
+    assert best.checks.plan == "passed"
+    left = "T4 does not support bfloat16, which this launch uses; set --dtype float32"
+    assert any(left in note for note in found.notes) is (gpus == "T4")
+
+
 SHORT_CACHE = (
     "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'max_model_len': 40960}\n"
     "INFO 11-20 08:00:30 [gpu_model_runner.py:4820] Model loading took 15.27 GiB memory and 5.0 seconds\n"

@@ -8,9 +8,7 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
-from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.plan import adapters, costs, drafts
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
@@ -18,8 +16,9 @@ from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.quantized_names import base_of, quantized_config
+from vllm_runbooks.plan.refusals import CROSSED_BATCH, audio_tokens, refusals
 from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
-from vllm_runbooks.plan.shape import Attention, Experts, Shape, shape
+from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
 from vllm_runbooks.reading.arguments.json_options import speculative
@@ -337,35 +336,11 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
     )
 
 
-_CROSSED_BATCH: Key = (0, 13)
-"""First release that plans a request's part of the encoder's output as long as a batch (0.12.0 config/vllm.py:736 and
-0.13.0 config/scheduler.py, `max_num_encoder_input_tokens`)."""
-
-
-def _cut_media(shape: Shape, settings: LaunchSettings) -> tuple[str, ...]:
-    """A batch that is smaller than the encoder's output, which an encoder-decoder model does not read in parts.
-
-    v1/core/encoder_cache_manager.py (0.13.0 and 0.32.0 :345).
-    """
-    crossed = any(
-        isinstance(mixer, Attention) and mixer.kind == "cross" for kind in shape.kinds for mixer in kind.mixers
-    )
-    longest, batch = _positions(shape), settings.scheduler.batched_tokens
-    if not crossed or settings.key < _CROSSED_BATCH or not 0 < batch < longest:
-        return ()
-    return (f"max_num_batched_tokens {batch:,} is smaller than the {longest:,} tokens of one audio: vLLM rejects it",)
-
-
 def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
     """Tokens of the encoder's output of a request."""
-    if settings.key >= _CROSSED_BATCH:
+    if settings.key >= CROSSED_BATCH:
         return settings.scheduler.batched_tokens
-    return _positions(shape)
-
-
-def _positions(shape: Shape) -> int:
-    """Tokens of the longest output of an encoder; 0 without one that names its length."""
-    return max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
+    return audio_tokens(shape)
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
@@ -607,9 +582,7 @@ def budget(
         problems.add(False, sentence)
     for name in settings.missing:
         problems.add(None, f"unknown: {name}")
-    for sentence in too_old(settings, devices):
-        problems.add(False, sentence)
-    for sentence in _cut_media(model.shape, settings):
+    for sentence in refusals(model.shape, settings, devices):
         problems.add(False, sentence)
     for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
         problems.add(False, sentence)
@@ -649,22 +622,6 @@ def budget(
                 f"{settings.scheduler.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
-
-
-def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """GPUs for which the published wheels of the release have no kernels, a sentence each."""
-    rules, written = start_rules(settings.key)
-    least = rules.least_capability
-    old = {
-        device.name: device.capability
-        for device in devices
-        if device.capability is not None and device.capability < least
-    }
-    return tuple(
-        f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
-        f"GPUs below {least[0]}.{least[1]} ({written['least_capability']})"
-        for name, has in old.items()
-    )
 
 
 WEIGHTS_LACK = "the weights do not fit"

@@ -518,7 +518,7 @@ class _LaunchSettler:
             if not layers and tokens is None:
                 self.missing["num_speculative_tokens"] = None
             if not layers and is_own:
-                self.miss_draft(model)
+                self.miss_draft(f"{model}")
             if not is_own:
                 self.check_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
