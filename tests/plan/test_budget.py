@@ -20,7 +20,8 @@ from vllm_runbooks.catalog import start_rules
 from vllm_runbooks.plan import actual, calibration, costs, inverse, layouts, refusals, terms
 from vllm_runbooks.plan import budget as budgets
 from vllm_runbooks.plan import settings as planned_settings
-from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.budget import Budget, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 

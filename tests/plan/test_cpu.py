@@ -11,7 +11,8 @@ from command_line import run
 from vllm_runbooks.catalog import load
 from vllm_runbooks.host import loading
 from vllm_runbooks.plan import planner
-from vllm_runbooks.plan.budget import Device, budget, subject_in_catalog
+from vllm_runbooks.plan.budget import budget, subject_in_catalog
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 

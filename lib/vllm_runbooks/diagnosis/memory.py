@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import HostGpu, Specs
     from vllm_runbooks.lint.ways_out import LaunchCommand
     from vllm_runbooks.plan.actual import LaunchPlace
-    from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel
+    from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel
+    from vllm_runbooks.plan.devices import Device
     from vllm_runbooks.plan.inverse import WayOut
 
 _OF_MEMORY = frozenset({

@@ -12,17 +12,9 @@ from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, PrintedFigure, Residual, ServerRun
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import (
-    Budget,
-    Calibrate,
-    Device,
-    PlannedModel,
-    RankBudget,
-    budget,
-    settled_on,
-    total,
-)
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, RankBudget, budget, settled_on, total
 from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band

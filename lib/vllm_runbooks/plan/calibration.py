@@ -23,7 +23,8 @@ from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Band, Term
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import support
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, budget
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, illegal
 from vllm_runbooks.plan.refusals import refusals

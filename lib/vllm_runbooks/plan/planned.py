@@ -16,7 +16,8 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan import layouts as _layouts
-from vllm_runbooks.plan.budget import Budget, Device, RankBudget
+from vllm_runbooks.plan.budget import Budget, RankBudget
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.records import (
     Layouts,
     Plan,

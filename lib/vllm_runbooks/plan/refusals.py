@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.start_rules import start_rules
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Compressed, Latent, Shape
-
-if TYPE_CHECKING:
-    from vllm_runbooks.plan.budget import Device
 
 CROSSED_BATCH: Key = (0, 13)
 """First release that plans a request's part of the encoder's output as long as a batch (0.12.0 config/vllm.py:736 and
