@@ -27,7 +27,8 @@ from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject, subject_by_name
+from vllm_runbooks.plan.budget import Budget, PlannedModel, budget, subject, subject_by_name
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.kv_cache import KvPool
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
@@ -77,6 +78,7 @@ def settled(
     if card is not None:
         gpu = catalog().gpu(card)
         told = {"gpu_name": (gpu.aliases or (gpu.name,))[0], "memory_gib": gpu.memory_gib, "capability": gpu.version}
+        told["vendor"] = gpu.vendor
     return settle(of.shape, options, release, environment=environment, config=of.config, context=context, **told)
 
 

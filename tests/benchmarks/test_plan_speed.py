@@ -16,7 +16,8 @@ from figures import Figures
 from test_diagnose_speed import ROUNDS, seconds
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.plan.budget import Device, budget, subject
+from vllm_runbooks.plan.budget import budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 

@@ -77,6 +77,8 @@ def test_gpus_of_amd_have_memory_and_capability(shelf: Specs) -> None:
     found = {name: shelf.gpu(name) for name in expected}
     assert {name: (gpu.memory_gib, gpu.capability) for name, gpu in found.items()} == expected
     assert {(gpu.version, gpu.formats) for gpu in found.values()} == {(None, None)}
+    totals = {name: gpu.total and gpu.total.expected for name, gpu in found.items()}
+    assert totals == {"MI300X": 191.98, "MI325X": 255.98, "MI350X": None, "MI355X": 287.98}
     assert shelf.gpu("L20").version == (8, 9)
     assert shelf.gpu("H100").name == "H100-80GB"
 

@@ -23,7 +23,7 @@ from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, PlanComparis
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.answer import answer
 from vllm_runbooks.lint import knowledge
-from vllm_runbooks.plan import actual
+from vllm_runbooks.plan import actual, calibration
 from vllm_runbooks.plan.budget import Budget, PlannedModel, subject
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.reading import sources
@@ -500,6 +500,67 @@ def test_a_plan_refuted_by_the_launch_rejects_no_fix() -> None:
     assert found.root_cause is not None
     assert found.root_cause.symptom == "oom.sampler_warmup"
     assert plans == {"unknown: the plan contradicts the log: it expects an earlier failure"}
+
+
+NO_HALF = (
+    "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'google/gemma-3-1b-it', 'dtype': 'float16'}\n"
+    "ValueError: The model type 'gemma3_text' does not support float16. Reason: Numerical instability. Please use "
+    "bfloat16 or float32 instead.\n"
+)
+
+
+@pytest.mark.parametrize(("gpus", "dtype"), [("T4", "float32"), ("A10G", "bfloat16")])
+def test_a_fix_that_the_gpu_does_not_support_is_left_out(gpus: str, dtype: str) -> None:
+    """The plan of a fix is that of its command: a T4 has no bfloat16, so that it is no fix for Gemma 3 there."""
+    found = asked(replace(sources.paste(NO_HALF), vllm="0.19.0"), gpus=gpus)
+    best = found.remedies[0]
+
+    assert [(edit.name, edit.value) for edit in best.edits] == [("dtype", dtype)]
+    assert best.checks.plan == "passed"
+    left = "T4 does not support bfloat16, which this launch uses; set --dtype float32"
+    assert any(left in note for note in found.notes) is (gpus == "T4")
+
+
+SHORT_CACHE = (
+    "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'max_model_len': 40960}\n"
+    "INFO 11-20 08:00:30 [gpu_model_runner.py:4820] Model loading took 15.27 GiB memory and 5.0 seconds\n"
+    "INFO 11-20 08:01:00 [gpu_worker.py:436] Available KV cache memory: 1.93 GiB\n"
+    "ValueError: To serve at least one request with the models's max seq len (40960), (5.62 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (1.93 GiB). Based on the available memory, the estimated "
+    "maximum model length is 14048. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+    "initializing the engine.\n"
+)
+
+
+@pytest.mark.parametrize("release", ["0.19.0", "0.21.0", "0.33.0"])
+def test_the_printed_cache_takes_precedence_over_the_plan(release: str) -> None:
+    """Of a launch with 1.93 GiB of cache, where up to 6 were planned, the fix fits into these 1.93 GiB."""
+    found = asked(replace(sources.paste(SHORT_CACHE), vllm=release), gpus="RTX3090")
+    (remedy,) = found.remedies
+
+    assert found.plan is not None
+    assert (term(found.plan, "kv_cache").planned_gib or 0) > 4
+    assert [(edit.name, edit.value) for edit in remedy.edits] == [("max_model_len", 13824)]
+    assert remedy.checks.plan == "passed"
+
+
+def test_a_log_without_the_graph_estimate_corrects_the_next_plan() -> None:
+    """Its one row has the estimate's error, too, so the plan of the same launch has the printed cache."""
+    found = compared(replace(sources.paste(SHORT_CACHE), vllm="0.33.0"), gpus="RTX3090")
+    rows = found.residuals
+    model, _ = reckoned("0.33.0", {"max_model_len": 40960}, "Qwen/Qwen3-8B")
+    card = catalog.specs().gpus("RTX3090")[0]
+    device = actual.device_of(card, None)
+    assert device is not None
+    place = actual.LaunchPlace("0.33.0", (device,), card.gpu)
+    shipped = tuple(
+        replace(rows[0], term=name, planned_gib=1.0, actual_gib=2.0) for name in ("activation", "non_torch")
+    )
+    made = place.budget(model, {"max_model_len": 40960}, calibration.calibrator(shipped, rows))
+
+    assert {row.term for row in rows} == {"weights", "beside_weights_and_graphs"}
+    assert made.available is not None
+    assert made.available[1][0] / GIB == pytest.approx(1.93, abs=0.01)
 
 
 # ---- cost

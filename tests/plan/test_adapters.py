@@ -11,7 +11,8 @@ import pytest
 from adapters_of_vllm import ask
 from rows import in_one_test
 from vllm_runbooks.plan.adapters import LoraDemand, counted_in, refusals, room
-from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.budget import Budget, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings, LoraSettings, settle
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, Band

@@ -17,10 +17,11 @@ import measured
 from measured import HERE, PAGE, Off, Start, catalog, device, model, settled
 from rows import in_one_test
 from vllm_runbooks.catalog import start_rules
-from vllm_runbooks.plan import actual, calibration, costs, inverse, layouts, terms
+from vllm_runbooks.plan import actual, calibration, costs, inverse, layouts, refusals, terms
 from vllm_runbooks.plan import budget as budgets
 from vllm_runbooks.plan import settings as planned_settings
-from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.budget import Budget, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 
@@ -554,7 +555,7 @@ def test_gpus_below_the_minimum_capability_are_named(
     of = subject("tiny", _TINY)
     settings_ = settle(of.shape, {}, release, gpu_name="L4", memory_gib=24, capability=(8, 9))
     devices = [replace(sized(24), capability=capability)] * 2
-    found = budgets.too_old(settings_, [*devices, sized(24)])
+    found = refusals.too_old(settings_, [*devices, sized(24)])
     assert [each.partition(" (")[0] for each in found] == list(said)
 
 

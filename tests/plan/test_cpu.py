@@ -11,7 +11,8 @@ from command_line import run
 from vllm_runbooks.catalog import load
 from vllm_runbooks.host import loading
 from vllm_runbooks.plan import planner
-from vllm_runbooks.plan.budget import Device, budget, subject_in_catalog
+from vllm_runbooks.plan.budget import budget, subject_in_catalog
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 
@@ -44,7 +45,9 @@ def test_the_cache_of_a_launch_is_in_the_planned_range(
     model = subject_in_catalog(name, load.specs())
     assert model is not None
     options = {"max_model_len": 4096, "gpu_memory_utilization": 0.5, **options}
-    settings = settle(model.shape, options, "0.32.0", gpu_name="CPU-24GB", config=model.config, context="llm")
+    settings = settle(
+        model.shape, options, "0.32.0", gpu_name="CPU-24GB", vendor="cpu", config=model.config, context="llm"
+    )
     device = Device("CPU-24GB", Band(*(int(host_gib * GIB),) * 3), vendor="cpu")
 
     planned = budget(model, settings, [device])

@@ -396,6 +396,9 @@ def test_an_unavailable_draft_is_named() -> None:
     found = _planned(_TARGET, "0.20.2", {"model": "some/drafter"}, tensor_parallel_size=8)
     assert found.fits is None
     assert any("some/drafter: it is not in the catalog; pass a folder" in said for said in found.limits)
+    unknown = "some/drafter: it is not in the catalog; pass a folder with its config.json"
+    assert found.settings.speculation.unknown == unknown
+    assert [(term.band, term.source) for term in found.ranks[0].terms if term.name == "draft"] == [(None, unknown)]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
 def config(name: str) -> dict[str, Any]:
     family, hidden, vision = MODELS[name]
     text = {"hidden_size": hidden}
-    return {"model_type": family, "text_config": text, "vision_config": vision} | text
+    files = {"preprocessor_config": {"patch_size": 14}} if family == "kimi_vl" else {}
+    return {"model_type": family, "text_config": text, "vision_config": vision} | text | files
 
 
 def start(release: str, length: int, batched: int, sequences: int = 256, **more: Any) -> LaunchSettings:
@@ -465,6 +466,24 @@ def test_kimi_vl_reads_its_limit_from_its_processor() -> None:
     assert found.tokens == 37 * 37
     small = start("0.33.0", 8192, 8192, item_sizes={"image": {"width": 280, "height": 560}})
     assert profiled("kimi-vl", small).tokens == 10 * 20
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "vision", "missing"),
+    [
+        ("kimi-vl", None, MOONVIT1, "in_token_limit of preprocessor_config.json"),
+        ("kimi-k3", {}, {k: v for k, v in MOONVIT2.items() if k != "vt_num_attention_heads"}, "vt_num_attention_heads"),
+    ],
+)
+def test_what_no_class_has_a_default_for_stays_unknown(
+    name: str, files: dict[str, Any] | None, vision: dict[str, Any], missing: str
+) -> None:
+    """Kimi-VL's releases differ in the limit of an image, and Kimi's towers in their heads."""
+    told = config(name) | {"vision_config": vision, "preprocessor_config": files}
+    found = profile(shape(told), start("0.33.0", 8192, 8192), config=told)
+    assert isinstance(found, Unprofiled)
+    assert missing in found.reason
+    assert found.is_known is False
 
 
 def test_the_audio_of_an_omni_model_alone_is_unknown() -> None:

@@ -12,7 +12,8 @@ import pytest
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan import inverse, layouts
-from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, budget, subject
+from vllm_runbooks.plan.budget import Budget, PlannedModel, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks

@@ -15,7 +15,8 @@ from vllm_runbooks.catalog import options, specs, support
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.plan import fleet, layouts, planned, planner
-from vllm_runbooks.plan.budget import Device, PlannedModel, budget, subject
+from vllm_runbooks.plan.budget import PlannedModel, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.layouts import CopySplit, LayoutChoice, candidates, illegal, placed, ways
 from vllm_runbooks.plan.settings import LaunchSettings, settle

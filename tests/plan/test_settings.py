@@ -521,6 +521,15 @@ def test_the_sampler_is_the_releases_default(
     assert settle(_SHAPES[model], given, release, environment=variables, **card).sampler == kernel
 
 
+def test_the_vendor_decides_what_runs_on_a_gpu() -> None:
+    """FlashInfer's sampler needs an NVIDIA GPU: drivers name AMD's with and without the vendor."""
+    names = ("AMD Instinct MI300X", "Radeon RX 7900 XTX")
+    given = {"max_num_seqs": 64, "max_num_batched_tokens": 2048}
+    samplers = [settle(_DENSE, given, "0.24.0", gpu_name=name, vendor="amd").sampler for name in names]
+    assert samplers == ["triton", "triton"]
+    assert settle(_DENSE, {}, "0.24.0", **_H100).sampler == "flashinfer"
+
+
 _DTYPES = [
     # `model_type`, the checkpoint's dtype, release, GPU, options, resulting dtype (config/model.py)
     ("llama", "bfloat16", "0.19.0", _A100, None, "bfloat16"),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import HostGpu, Specs
     from vllm_runbooks.lint.ways_out import LaunchCommand
     from vllm_runbooks.plan.actual import LaunchPlace
-    from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel
+    from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel
+    from vllm_runbooks.plan.devices import Device
     from vllm_runbooks.plan.inverse import WayOut
 
 _OF_MEMORY = frozenset({
@@ -196,19 +197,33 @@ class PlannedMemory:
         return replace(comparison, missing=(*comparison.missing, *self.options[1]))
 
     @cached_property
-    def _calibrate(self) -> Calibrate:
-        """Corrections for a changed launch: residuals of recorded launches, with those of this one first."""
-        from vllm_runbooks.plan import calibration
+    def _corrected(self) -> tuple[LaunchPlace, Calibrate]:
+        """Place and corrections of a changed launch.
+
+        They are residuals of recorded launches, with those of this one first. With a printed KV cache, the plan of the
+        unchanged launch has exactly this cache.
+        """
+        from vllm_runbooks.plan import actual, calibration
 
         residuals = self.compared.residuals if self.compared is not None else ()
-        name = self.devices[0].name
-        return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in residuals))
+        name, printed = self.devices[0].name, self.facts.kv_cache_gib
+        own = tuple(replace(row, gpu=name) for row in residuals)
+        calibrate = calibration.calibrator(calibration.shipped().rows, own)
+        is_set = actual.is_cache_set(reading for start in self.starts for reading in start.readings)
+        if printed is None or is_set or not self.arguments or isinstance(self.planned, str):
+            return self.place, calibrate
+        place = self.place.exact()
+        made = place.budget(self.planned[0], self.options[0], calibrate)
+        if made.available is None or made.settings.cache.size is not None:
+            return self.place, calibrate
+        return place, calibration.printed_by(calibrate, made, actual.around(printed))
 
     def _calibrated(self, model: PlannedModel, options: Mapping[str, Any]) -> Budget:
         """Calibrated plan of the launch with these options, cached."""
         key = json.dumps(options, sort_keys=True, default=repr)
         if key not in self._budgets:
-            self._budgets[key] = self.place.budget(model, options, self._calibrate)
+            place, calibrate = self._corrected
+            self._budgets[key] = place.budget(model, options, calibrate)
         return self._budgets[key]
 
     def fitting(
@@ -277,14 +292,14 @@ class PlannedMemory:
         """The smallest changes with which the launch with these options fits."""
         from vllm_runbooks.plan import inverse
 
-        place = self.place
+        place, calibrate = self._corrected
         return inverse.ways_out(
             model,
             lambda more: place.settings(model, {**options, **more}),
             place.devices,
             options,
             environment=place.environment,
-            calibrate=self._calibrate,
+            calibrate=calibrate,
         )
 
     def _is_expected(self) -> bool | None:

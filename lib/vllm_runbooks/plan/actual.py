@@ -12,17 +12,9 @@ from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import ComparedTerm, Facts, PlanComparison, PrintedFigure, Residual, ServerRun
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import (
-    Budget,
-    Calibrate,
-    Device,
-    PlannedModel,
-    RankBudget,
-    budget,
-    settled_on,
-    total,
-)
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, RankBudget, budget, settled_on, total
 from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
@@ -69,7 +61,7 @@ def options_of(
 
 def device_of(card: HostGpu | None, printed_gib: float | None) -> Device | None:
     """GPU of a launch with its memory from the log, else from the catalog; None if unknown."""
-    printed = None if printed_gib is None else _around(printed_gib)
+    printed = None if printed_gib is None else around(printed_gib)
     if card is None:
         return None if printed is None else Device("the log's GPU", printed, "printed in the log")
     device = Device.of(card)
@@ -107,6 +99,14 @@ class LaunchPlace:
             raise InputError(f"the launch needs {need} GPUs; correct its parallel sizes")
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
+    def exact(self) -> LaunchPlace:
+        """This place without the ranges of the GPUs' memory."""
+        bands = ((device, device.total) for device in self.devices)
+        exact = (
+            device if band is None else replace(device, total=Band(*(band.expected,) * 3)) for device, band in bands
+        )
+        return replace(self, devices=tuple(exact))
+
     def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
         """Plan the memory of a launch with these options.
 
@@ -139,7 +139,8 @@ def in_gib(size: int) -> float:
     return size / GIB
 
 
-def _around(gib: float) -> Band:
+def around(gib: float) -> Band:
+    """Bytes of a figure that is printed with two decimals."""
     return Band(int((gib - _PRINTED) * GIB), int(gib * GIB), int((gib + _PRINTED) * GIB))
 
 
@@ -157,8 +158,8 @@ class _Figure:
     margin: float = _PRINTED
     """Tolerance of the printed value in GiB."""
     note: str = ""
-    is_kept: bool = True
-    """Whether the value is representative of other launches."""
+    row: str = ""
+    """Term of its residual if it has another name."""
 
     @property
     def beyond(self) -> float:
@@ -275,8 +276,7 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
         yield _Figure("weights", None, facts.weights_gib, note="parts of the model stay in host memory")
     elif facts.weights_gib is not None or weights is not None:
         yield _Figure("weights", weights, facts.weights_gib)
-    is_set = any(reading.name == "kv_cache_gib" and _SET in reading.quote.text for reading in start.readings)
-    if not is_told or is_set:
+    if not is_told or is_cache_set(start.readings):
         return
     first, is_sized = planned.ranks[0], _is_sized(planned)
     yield _Figure(
@@ -308,6 +308,11 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
     yield _Figure("kv_cache", poorest.available, facts.kv_cache_gib)
 
 
+def is_cache_set(readings: Iterable[PrintedFigure]) -> bool:
+    """Whether the printed size of the KV cache was set instead of profiled."""
+    return any(reading.name == "kv_cache_gib" and _SET in reading.quote.text for reading in readings)
+
+
 def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterator[_Figure]:
     """Compare consumed memory and the peak beyond it, which 0.27.1 and later print.
 
@@ -330,16 +335,12 @@ def _consumed(start: ServerRun, model: PlannedModel, planned: Budget) -> Iterato
     stays, peak = _sum(first, ("weights", *_SHARED[2:])), _sum(first, (*_SHARED[:2], "cuda_graphs"))
     if consumed is not None:
         together = None if stays is None or kept is None else stays.plus(kept)
-        yield _Figure(
-            "consumed", together, consumed, note="weights, non-torch memory and activations that stay allocated",
-            is_kept=False,
-        )  # fmt: skip
+        note = "weights, non-torch memory and activations that stay allocated"
+        yield _Figure("consumed", together, consumed, note=note)
     if headroom is not None:
         beyond = None if peak is None or kept is None else peak.less(kept)
-        yield _Figure(
-            "headroom", beyond, headroom, note="the activation peak beyond that, and the CUDA graph estimate",
-            is_kept=False,
-        )  # fmt: skip
+        note = "the activation peak beyond that, and the CUDA graph estimate"
+        yield _Figure("headroom", beyond, headroom, note=note)
 
 
 def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
@@ -374,7 +375,7 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
         3 * _PRINTED,
         f"{summands}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB minus "
         f"{facts.weights_gib:.2f} of weights minus {facts.kv_cache_gib:.2f} of KV cache{less}",
-        is_kept="cuda_graphs" not in names,
+        "beside_weights_and_graphs" if "cuda_graphs" in names else "",
     )
 
 
@@ -399,7 +400,7 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
     pool, size = planned.pool, facts.kv_cache_gib
     if pool is None or size is None or size <= _PRINTED or planned.settings.ranks.pipeline > 1:
         return "", True
-    band = _around(size)
+    band = around(size)
     few, many = (pool.blocks((side,)) for side in (band.low, band.high))
     statements, is_within = [], True
     if facts.kv_cache_tokens is not None:
@@ -426,12 +427,13 @@ def _residuals(
     if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < NEWER_ENGINE):
         return
     for figure in figures:
-        if figure.name in RULES and figure.is_kept and figure.planned is not None and figure.actual is not None:
+        term = figure.row or figure.name
+        if term in RULES and figure.planned is not None and figure.actual is not None:
             yield Residual(
                 settings.version,
                 gpu,
                 model.shape.architecture,
-                figure.name,
+                term,
                 figure.planned.expected / GIB,
                 figure.actual,
                 source,

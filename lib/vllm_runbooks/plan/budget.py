@@ -8,18 +8,18 @@ from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.eras import Key
-from vllm_runbooks.catalog.specs import Gpu, HostGpu, Specs
-from vllm_runbooks.catalog.start_rules import start_rules
+from vllm_runbooks.catalog.specs import Gpu, Specs
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.plan import adapters, costs, drafts
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
 from vllm_runbooks.plan.quantized_names import base_of, quantized_config
-from vllm_runbooks.plan.settings import DRAFT_UNKNOWN, LaunchSettings, mismatch, settle
-from vllm_runbooks.plan.shape import Attention, Experts, Shape, shape
+from vllm_runbooks.plan.refusals import CROSSED_BATCH, audio_tokens, refusals
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
+from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
 from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, layer_bytes, load, stages
 from vllm_runbooks.reading.arguments.json_options import speculative
@@ -100,6 +100,7 @@ def settled_on(
         release,
         environment=environment,
         gpu_name=(gpu.aliases or (gpu.name,))[0] if gpu is not None else None,
+        vendor=gpu.vendor if gpu is not None else "nvidia",
         memory_gib=gpu.memory_gib if gpu is not None else memory_gib,
         capability=gpu.version if gpu is not None else None,
         config=model.config,
@@ -132,53 +133,6 @@ def drafted(model: PlannedModel, options: Mapping[str, Any], find: Callable[[str
     name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
     draft = find(name) if isinstance(name, str) and name else None
     return model if draft is None else replace(model, draft=draft)
-
-
-@dataclass(frozen=True)
-class Device:
-    """A GPU that a rank runs on."""
-
-    name: str
-    total: Band | None
-    """Bytes that the driver reports; None if unknown."""
-    total_source: str = ""
-    node: str | None = None
-    capability: tuple[int, int] | None = None
-    interconnect: str | None = None
-    """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
-    bandwidth_gb_s: float | None = None
-    """Memory bandwidth in 10^9 bytes per second."""
-    vendor: str = "nvidia"
-    physical: int | None = None
-    """Bytes of the data sheet, of which the driver reports no more; None if unknown."""
-
-    @property
-    def is_rocm(self) -> bool:
-        """Whether vLLM runs on it with ROCm."""
-        return self.vendor == "amd"
-
-    @property
-    def is_cpu(self) -> bool:
-        """Whether it is the memory of a NUMA node instead of a GPU."""
-        return self.vendor == "cpu"
-
-    @classmethod
-    def of(cls, card: HostGpu) -> Device:
-        """A GPU as the catalog has it."""
-        gpu, total = card.gpu, card.gpu.total
-        sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
-        source = total.source if total else "unknown: how much of it the driver reserves"
-        return cls(
-            gpu.name,
-            sides,
-            source,
-            card.node,
-            gpu.version,
-            gpu.interconnect,
-            gpu.memory_bandwidth_gb_s,
-            gpu.vendor,
-            int(gpu.memory_gib * GIB),
-        )
 
 
 @dataclass(frozen=True)
@@ -336,35 +290,11 @@ def _cache(model: PlannedModel, settings: LaunchSettings, device: Device) -> tup
     )
 
 
-_CROSSED_BATCH: Key = (0, 13)
-"""First release that plans a request's part of the encoder's output as long as a batch (0.12.0 config/vllm.py:736 and
-0.13.0 config/scheduler.py, `max_num_encoder_input_tokens`)."""
-
-
-def _cut_media(shape: Shape, settings: LaunchSettings) -> tuple[str, ...]:
-    """A batch that is smaller than the encoder's output, which an encoder-decoder model does not read in parts.
-
-    v1/core/encoder_cache_manager.py (0.13.0 and 0.32.0 :345).
-    """
-    crossed = any(
-        isinstance(mixer, Attention) and mixer.kind == "cross" for kind in shape.kinds for mixer in kind.mixers
-    )
-    longest, batch = _positions(shape), settings.scheduler.batched_tokens
-    if not crossed or settings.key < _CROSSED_BATCH or not 0 < batch < longest:
-        return ()
-    return (f"max_num_batched_tokens {batch:,} is smaller than the {longest:,} tokens of one audio: vLLM rejects it",)
-
-
 def _encoder_tokens(shape: Shape, settings: LaunchSettings) -> int:
     """Tokens of the encoder's output of a request."""
-    if settings.key >= _CROSSED_BATCH:
+    if settings.key >= CROSSED_BATCH:
         return settings.scheduler.batched_tokens
-    return _positions(shape)
-
-
-def _positions(shape: Shape) -> int:
-    """Tokens of the longest output of an encoder; 0 without one that names its length."""
-    return max((encoder.sizes.get("max_source_positions") or 0 for encoder in shape.encoders or ()), default=0)
+    return audio_tokens(shape)
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
@@ -536,9 +466,8 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    for fact in settings.missing:
-        if fact.startswith(DRAFT_UNKNOWN):
-            terms.insert(1, Term(_DRAFT, None, fact.removeprefix(DRAFT_UNKNOWN).strip()))
+    if settings.speculation.unknown:
+        terms.insert(1, Term(_DRAFT, None, settings.speculation.unknown))
     encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
     if isinstance(encoder, EncoderProfile):
         terms.append(_beyond(text, encoder))
@@ -607,9 +536,7 @@ def budget(
         problems.add(False, sentence)
     for name in settings.missing:
         problems.add(None, f"unknown: {name}")
-    for sentence in too_old(settings, devices):
-        problems.add(False, sentence)
-    for sentence in _cut_media(model.shape, settings):
+    for sentence in refusals(model.shape, settings, devices):
         problems.add(False, sentence)
     for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
         problems.add(False, sentence)
@@ -649,22 +576,6 @@ def budget(
                 f"{settings.scheduler.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
-
-
-def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """GPUs for which the published wheels of the release have no kernels, a sentence each."""
-    rules, written = start_rules(settings.key)
-    least = rules.least_capability
-    old = {
-        device.name: device.capability
-        for device in devices
-        if device.capability is not None and device.capability < least
-    }
-    return tuple(
-        f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
-        f"GPUs below {least[0]}.{least[1]} ({written['least_capability']})"
-        for name, has in old.items()
-    )
 
 
 WEIGHTS_LACK = "the weights do not fit"

@@ -23,7 +23,8 @@ from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
-from vllm_runbooks.plan.budget import Calibrate, Device, PlannedModel
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Band, Term
 
@@ -63,16 +64,21 @@ RULES: Mapping[str, _CalibrationRule] = {
     "activation": _CalibrationRule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
     "non_torch": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
     "beside_weights": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
+    "beside_weights_and_graphs": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
     "cuda_graphs": _CalibrationRule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
     "cuda_graphs_estimated": _CalibrationRule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
 }
 """By a row's term. `beside_weights` is the sum of activation, encoder, non-torch memory and
-communication, if a log prints only the cache and the weights; it corrects the part that no rule
-derives."""
-_APART = ("activation", "non_torch")
-"""More specific rows that replace `beside_weights` where they exist."""
+communication, if a log prints only the cache and the weights, and `beside_weights_and_graphs` includes
+the CUDA graph estimate, if the log does not print it; they correct the part that no rule derives."""
+_TOGETHER = {
+    "beside_weights": ("activation", "non_torch"),
+    "beside_weights_and_graphs": ("activation", "non_torch", "beside_weights", "cuda_graphs_estimated"),
+}
+"""Rows of several terms together, with the more specific rows that are used instead where they exist."""
 _NAMES = {
     "beside_weights": "activation and non-torch memory together",
+    "beside_weights_and_graphs": "activation, non-torch memory and the CUDA graph estimate together",
     "non_torch": "non-torch memory",
     "cuda_graphs": "CUDA graphs",
     "cuda_graphs_estimated": "the CUDA graph estimate",
@@ -255,6 +261,7 @@ def _share(row: Residual) -> float:
 
 def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> Calibrate:
     """Build a calibration function from these rows, the user's own first."""
+    own = frozenset(user_rows)
     matches: dict[_CalibrationTarget, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(
@@ -268,12 +275,48 @@ def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> 
         )
         if target not in matches:
             matched = {name: chosen(rows, user_rows, target, name) for name in RULES}
-            if any(matched[name] for name in _APART):
-                del matched["beside_weights"]
+            for together, apart in _TOGETHER.items():
+                is_own = own.issuperset(matched[together]) and own.isdisjoint(
+                    row for name in apart for row in matched[name]
+                )
+                if matched[together] and is_own:
+                    matched.update(dict.fromkeys(apart, ()))
+                elif any(matched[name] for name in apart):
+                    matched[together] = ()
             matches[target] = {name: fitting for name, fitting in matched.items() if fitting}
         return apply(terms, matches[target])
 
     return calibrate
+
+
+def printed_by(calibrate: Calibrate, launch: Budget, cache: Band) -> Calibrate:
+    """Like `calibrate`, for the changes of a launch that printed its KV cache, `cache` bytes.
+
+    Only terms that a change affects keep their range; what the launch used beyond the plan, every change of it uses.
+
+    Args:
+        calibrate: Corrects the terms by residuals.
+        launch: The plan of the unchanged launch, corrected; the memory for its cache is known.
+        cache: Bytes of the printed KV cache, with its rounding.
+    """
+    terms_before = {(term.name, term.band) for rank in launch.ranks for term in rank.terms}
+    planned = min(rank.available.expected for rank in launch.ranks if rank.available is not None)
+    beyond = Band(*(planned - side for side in reversed(cache)))
+    unplanned = Term("unplanned", beyond, "difference to the KV cache that the launch printed")
+
+    def calibrate_changed(
+        model: PlannedModel, terms: tuple[Term, ...], device: Device, settings: LaunchSettings
+    ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
+        (*corrected, captured), sentences = calibrate(model, terms, device, settings)
+        exact = (
+            replace(term, band=Band(*(term.band.expected,) * 3))
+            if term.band is not None and (term.name, term.band) in terms_before
+            else term
+            for term in corrected
+        )
+        return (*exact, unplanned, captured), sentences
+
+    return calibrate_changed
 
 
 def apply(

@@ -281,8 +281,9 @@ _K3_TOKENS, _K3_PATCHES, _K3_SIDES = 16_817, 67_268, (7041, 1861)
 """Kimi K3's dummy image of the most tokens: `get_max_image_size` of 0.33.0 models/kimi_k3/common/mm_preprocess.py for
 the limits of its published preprocessor_config.json, 65,536 patches and 512 on a side."""
 _KIMI_VL_SIDE, _KIMI_VL_PATCHES = 1024, 4096
-"""Side of the dummy image in pixels (models/kimi_vl.py, `MaxImageTokenMeta`), and Kimi-VL-A3B-Instruct's limit for the
-patches of an image (preprocessor_config.json, `in_token_limit`)."""
+"""Side of the dummy image in pixels (models/kimi_vl.py, `MaxImageTokenMeta`), and the limit for the patches of an image
+if preprocessor_config.json has no `in_token_limit` (KimiVLImageProcessor, image_processing_kimi_vl.py of
+moonshotai/Kimi-VL-A3B-Instruct)."""
 _MOONVIT_PLACES = 512 * 512
 """Places whose rotations are in a table (models/moonvit.py, `Rope2DPosEmb`)."""
 _COMPLEX = 8
@@ -921,6 +922,9 @@ _WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim", "perceptio
 """Field with the width of a tower, if not hidden_size."""
 _NETWORKS = {"gemma4_unified": 1, "perception": 8960}
 """Size of a tower's network if its configuration has only a ratio, or none."""
+_HEADS = {"moonvit": 16, "moonvit3d": 16}
+"""Heads of a tower whose configuration has none (transformers_utils/configs/moonvit.py `MoonViTConfig` and kimi_k25.py
+`KimiK25VisionConfig`, 0.18.1)."""
 
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
@@ -946,9 +950,13 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
     if family in ("llava_clip", "llava_siglip"):
         tokens = _selected((image or 0) // patch, config, has_class=family == "llava_clip")
     keys = _number(fields, "qkv_hidden_size") or 0
-    heads = _number(fields, "num_attention_heads", "vt_num_attention_heads") or 16
-    head = (keys or size) // heads if family.startswith("moonvit") else 0
+    heads = _number(fields, "num_attention_heads", "vt_num_attention_heads") or _HEADS.get(family)
+    if heads is None and family.startswith("moonvit"):
+        return "vision_config.vt_num_attention_heads"
+    head = (keys or size) // heads if heads is not None and family.startswith("moonvit") else 0
     files = config.get(PROCESSOR_FILES[0])
+    if family == "moonvit" and not isinstance(files, Mapping):
+        return "in_token_limit of preprocessor_config.json"
     longest = _number(files, "in_token_limit") if isinstance(files, Mapping) else None
     out = (
         hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(fields, "out_hidden_size") or hidden

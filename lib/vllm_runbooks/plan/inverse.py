@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import support
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget, too_old
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, budget
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, illegal
+from vllm_runbooks.plan.refusals import refusals
 from vllm_runbooks.plan.settings import LONG_CONTEXT, LaunchSettings
 from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
@@ -268,7 +270,7 @@ def fewest_cards(
     is_unknown = False
     made: Budget | None = None
     like = like or Ranks()
-    if refused := too_old(make(like, device), [device]):
+    if refused := refusals(model.shape, make(like, device), [device]):
         return SearchResult(None, None, None, refused)
     for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
         devices = [replace(device, node=node) for node in on_hosts(count)]

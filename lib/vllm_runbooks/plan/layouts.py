@@ -19,7 +19,8 @@ from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.core.views.summary import concurrency_text
 from vllm_runbooks.plan import executors
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, budget
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.encoders import tower_of
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.network import Network, Traffic, traffic

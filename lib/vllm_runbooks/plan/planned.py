@@ -16,7 +16,8 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan import layouts as _layouts
-from vllm_runbooks.plan.budget import Budget, Device, RankBudget, too_old
+from vllm_runbooks.plan.budget import Budget, RankBudget
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.records import (
     Layouts,
     Plan,
@@ -26,6 +27,7 @@ from vllm_runbooks.plan.records import (
     PlannedRank,
     PlannedTerm,
 )
+from vllm_runbooks.plan.refusals import too_old
 from vllm_runbooks.plan.requests import (
     PlanningRequest,
     budget_of,
@@ -40,7 +42,6 @@ from vllm_runbooks.plan.requests import (
 )
 from vllm_runbooks.plan.servers import deployment_of
 from vllm_runbooks.plan.settings import LaunchSettings
-from vllm_runbooks.plan.shape import Compressed, Latent
 from vllm_runbooks.plan.terms import GIB, Term
 
 
@@ -105,12 +106,7 @@ def _plan(
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = (
-        *_not_implemented(request),
-        *_not_on_rocm(request, devices),
-        *_without_dtype(settled, devices),
-        *_without_sparse_attention(request, devices),
-    )
+    refused = _not_implemented(request)
     cards = request.cards[: len(devices) * count]
     busy = _busy(request, settled, ranks, count)
     fits = made.fits if made is not None and not refused else False
@@ -206,47 +202,6 @@ _BACKEND = "TransformersMoEForCausalLM"
 """A release with this class runs those of transformers. An architecture that only a later release has is newer."""
 
 
-_BFLOAT16_FROM = (8, 0)
-"""Minimum compute capability for bfloat16; every rank exits below it (v1/worker/gpu_worker.py,
-`_check_if_gpu_supports_dtype`)."""
-
-
-def _not_on_rocm(request: PlanningRequest, devices: Sequence[Device]) -> tuple[str, ...]:
-    stored = request.model.shape.quantization
-    method = request.options.get("quantization") or (stored.method if stored else None)
-    gpu = next((device.name for device in devices if device.is_rocm), None)
-    version = request.release.version
-    bits = {form.bits for _, form in stored.formats} if stored is not None and method == "modelopt" else set()
-    method = "modelopt_fp4" if bits == {4} else method
-    if gpu is None or not support.load(version).is_refused_on_rocm(method=method, is_final=len(bits) == 1):
-        return ()
-    return (f"vLLM {version} rejects quantization {method} on AMD GPUs ({gpu})",)
-
-
-def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    if settled.dtype != "bfloat16" or too_old(settled, devices):
-        return ()  # a GPU without kernels in the release is rejected for that
-    names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
-    text = "does not support bfloat16, which this launch uses; set --dtype half"
-    return tuple(f"{name} {text}" for name in sorted(names))
-
-
-def _without_sparse_attention(request: PlanningRequest, devices: Sequence[Device]) -> tuple[str, ...]:
-    """GPUs below every backend that attends to selected tokens, for a model that does so."""
-    mixers = (mixer for layer in request.model.shape.kinds for mixer in layer.mixers)
-    if not any(isinstance(mixer, Compressed) or (isinstance(mixer, Latent) and mixer.index_heads) for mixer in mixers):
-        return ()
-    version = request.release.version
-    taken = support.load(version).sparse_capabilities
-    names = {device.name: device.capability for device in devices if device.capability is not None}
-    return tuple(
-        f"vLLM {version} has no sparse attention backend for {name} (compute capability {has[0]}.{has[1]}): "
-        f"the model needs at least {min(taken)[0]}.{min(taken)[1]}"
-        for name, has in sorted(names.items())
-        if taken and has < min(taken)
-    )
-
-
 def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:
     values = {
         "max_model_len": settled.scheduler.max_model_len,
@@ -267,7 +222,9 @@ def _gpus(cards: Sequence[HostGpu]) -> tuple[PlannedGpu, ...]:
     for (gpu, node), same in groupby(cards, key=attrgetter("gpu", "node")):
         total = gpu.total
         source = total.source if total else "unknown"
-        groups.append(PlannedGpu(gpu.name, len(list(same)), node, total.expected if total else None, source))
+        groups.append(
+            PlannedGpu(gpu.name, len(list(same)), node, total.expected if total else None, source, gpu.vendor)
+        )
     return tuple(groups)
 
 

@@ -10,7 +10,7 @@ from vllm_runbooks.catalog.specs import Gpu, HostGpu
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse
-from vllm_runbooks.plan.budget import Device
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.planned import checked, plan
 from vllm_runbooks.plan.records import Find, FindAnswer, Plan
 from vllm_runbooks.plan.requests import (

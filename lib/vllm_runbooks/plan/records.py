@@ -34,6 +34,8 @@ class PlannedGpu:
     total_gib: float | None
     """Memory of each GPU as the driver reports it."""
     source: str
+    vendor: str = field(default="nvidia", metadata=UNPRINTED)
+    """"nvidia" or "amd"; "cpu" for a NUMA node of a host without GPUs."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse, planned
-from vllm_runbooks.plan.budget import Budget, Device, PlannedModel, subject, subject_in_catalog
+from vllm_runbooks.plan.budget import Budget, PlannedModel, subject, subject_in_catalog
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.layouts import LayoutChoice
 from vllm_runbooks.plan.quantized_names import QuantizedName, quantized_config
 from vllm_runbooks.plan.records import Layouts, Plan

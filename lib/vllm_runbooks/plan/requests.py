@@ -15,7 +15,8 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan import layouts as _layouts
-from vllm_runbooks.plan.budget import Budget, Calibrate, Device, PlannedModel, budget, settled_on
+from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, budget, settled_on
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.network import Network
 from vllm_runbooks.plan.records import ParallelLayout
 from vllm_runbooks.plan.settings import LaunchSettings

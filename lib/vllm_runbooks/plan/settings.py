@@ -107,6 +107,8 @@ class SpeculationSettings:
     """"draft_model", "eagle", "eagle3" or "medusa"; empty if no draft model runs or its memory is unknown."""
     model: str | None = None
     """The separate draft model; None if there is none."""
+    unknown: str = ""
+    """Draft model whose memory is unknown, with the reason if there is one; empty without such a model."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,6 @@ class LaunchSettings:
         return 4 if self.dtype == "float32" else 2
 
 
-DRAFT_UNKNOWN = "the memory of the draft model"
-"""Beginning of the missing fact about a separate draft model."""
 EITHER_SAMPLER = "sort or flashinfer"
 """FlashInfer's if it is installed."""
 _REQUESTS_OF_OLDER = 256
@@ -330,6 +330,7 @@ def settle(
     *,
     environment: Mapping[str, str] | None = None,
     gpu_name: str | None = None,
+    vendor: str = "nvidia",
     memory_gib: float | None = None,
     capability: tuple[int, int] | None = None,
     config: Mapping[str, Any] | None = None,
@@ -345,6 +346,7 @@ def settle(
         release: The vLLM version, in any form.
         environment: Environment variables of the launch.
         gpu_name: The first GPU's name, as the driver reports it; None if unknown.
+        vendor: Its vendor, "nvidia" or "amd"; "cpu" for a host without GPUs.
         memory_gib: The first GPU's total memory; None if unknown.
         capability: The first GPU's compute capability; None if unknown.
         config: The model's `config.json`, for the few fields that `shape` does not keep.
@@ -355,7 +357,7 @@ def settle(
         InputError: The release is not a version.
     """
     facts = _known(release, context, gpu_name, memory_gib, capability)
-    return _LaunchSettler(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
+    return _LaunchSettler(shape, options, facts, environment or {}, config or {}, vendor=vendor, draft=draft).settings()
 
 
 @dataclass(frozen=True)
@@ -378,6 +380,7 @@ class _LaunchSettler:
         environment: Mapping[str, str],
         config: Mapping[str, Any],
         *,
+        vendor: str = "nvidia",
         draft: DraftModel | None = None,
     ) -> None:
         self.shape = shape
@@ -387,12 +390,12 @@ class _LaunchSettler:
         self.by = facts.by
         self.environment = environment
         self.capability = facts.capability
-        self.is_rocm = (facts.gpu or "").startswith("AMD ")
-        self.is_cpu = (facts.gpu or "").startswith("CPU-")
+        self.is_rocm, self.is_cpu = vendor == "amd", vendor == "cpu"
         self.is_cuda = not (self.is_rocm or self.is_cpu)
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
+        self.draft_unknown = ""
         mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
         self.attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self.has_state = any(isinstance(mixer, Recurrent) for mixer in mixers)
@@ -515,7 +518,7 @@ class _LaunchSettler:
             if not layers and tokens is None:
                 self.missing["num_speculative_tokens"] = None
             if not layers and is_own:
-                self.missing[f"{DRAFT_UNKNOWN} {model}"] = None
+                self.miss_draft(f"{model}")
             if not is_own:
                 self.check_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
@@ -558,6 +561,10 @@ class _LaunchSettler:
                     "(0.19.0 config/speculative.py:530)"
                 )
 
+    def miss_draft(self, draft: str) -> None:
+        self.draft_unknown = draft
+        self.missing[f"the memory of the draft model {draft}"] = None
+
     def _method(self, model: str) -> str:
         lower = model.lower()
         if lower in ("ngram", "[ngram]"):
@@ -591,7 +598,7 @@ class _LaunchSettler:
             form = self.shape.quantization is not None or self.options.get("quantization") is not None
             unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
         if unknown:
-            self.missing[f"{DRAFT_UNKNOWN} {name}: {', '.join(unknown)}"] = None
+            self.miss_draft(f"{name}: {', '.join(unknown)}")
             return ""
         if draft is not None:
             self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
@@ -1181,7 +1188,9 @@ class _LaunchSettler:
             cache=self.cache(),
             graphs=GraphSettings(pieces, whole, self.eager, is_compiled),
             media=self.media(1 if is_older else json_options.COUNT),
-            speculation=SpeculationSettings(speculation.tokens, speculation.layers, drafting, speculation.model),
+            speculation=SpeculationSettings(
+                speculation.tokens, speculation.layers, drafting, speculation.model, self.draft_unknown
+            ),
             lora=lora,
             missing=tuple(self.missing),
             limits=tuple(self.limits),

@@ -37,7 +37,7 @@ from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeas
 from vllm_runbooks.probe.summaries import summarize
 from vllm_runbooks.probe.vitals import Figures, shown
 
-_RUNG = ("check", "result", "took", "details")
+_CHECK = ("check", "result", "took", "details")
 _RESULTS = {"passed": Tone.GOOD, "failed": Tone.BAD, "skipped": Tone.FAINT}
 _DRAWN = ("running", "waiting", "kv_use")
 
@@ -53,7 +53,7 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
     parts: list[list[TextBlock]] = [[SentenceLines(sentence_of(health.reason), first=answer + "  ")]]
     about = f"{seen.address} · model {seen.model or 'unknown'} · vLLM {release} · {seen.timestamp}"
     parts.append([SentenceLines(styled(about, Tone.FAINT), "")])
-    parts.append(headed("HEALTH CHECKS", _rungs_view(health)))
+    parts.append(headed("HEALTH CHECKS", _checks_view(health)))
     if seen.samples:
         parts.append(headed("FIGURES", _figures_view(_figures(health, serving))))
     if seen.load is not None:
@@ -64,14 +64,14 @@ def view(health: Health, serving: Serving) -> list[TextBlock]:
     return [*parted(parts), BLANK]
 
 
-def _rungs_view(health: Health) -> list[TextBlock]:
+def _checks_view(health: Health) -> list[TextBlock]:
     if not health.observation.health_checks:
         return [Line("  No health check was tried.")]
     rows = [
         (name, styled(result, _RESULTS.get(result)), took, details)
-        for name, result, took, details in _rung_rows(health)
+        for name, result, took, details in _check_rows(health)
     ]
-    return [Table([styled(name, Tone.FAINT) for name in _RUNG], rows, indent="  ")]
+    return [Table([styled(name, Tone.FAINT) for name in _CHECK], rows, indent="  ")]
 
 
 def _notes(health: Health) -> list[str]:
@@ -96,10 +96,10 @@ def summary(health: Health, serving: Serving) -> RenderedView:
 def checks(health: Health) -> RenderedView:
     if not health.observation.health_checks:
         return RenderedView.nothing("No health checks were run.")
-    return grid(_RUNG, _rung_rows(health))
+    return grid(_CHECK, _check_rows(health))
 
 
-def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
+def _check_rows(health: Health) -> list[tuple[str, str, str, str]]:
     return [
         (
             check.name,

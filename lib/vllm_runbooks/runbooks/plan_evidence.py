@@ -25,8 +25,9 @@ from vllm_runbooks.plan import expected as plan_expected
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.budget import Budget, Device
+from vllm_runbooks.plan.budget import Budget
 from vllm_runbooks.plan.confirmation import Confirmation
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.remedies import PlanRemedy

@@ -18,7 +18,8 @@ from typing import Any
 
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.budget import Budget, budget, subject
+from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 

@@ -21,6 +21,7 @@ TERM_NAMES = {name: part_name(name) for name in PARTS} | {
     "draft": "draft model",
     "cuda_graphs_estimated": "CUDA graphs (est.)",
     "beside_weights": "in addition to weights",
+    "beside_weights_and_graphs": "in addition to weights",
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28

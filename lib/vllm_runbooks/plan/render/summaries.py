@@ -52,9 +52,6 @@ _REQUEST = 16_384
 _COMMAND = 72
 """Columns of a command, which is indented by 8."""
 DEPLOY = "--deploy"
-_CPU = "CPU-"
-_WITHOUT_FILES = (_CPU, "MI")
-"""Beginnings of the names of devices for which `--deploy` writes no files: CPUs and AMD GPUs."""
 """The option that writes the files of all servers."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """Prefixes of reasons that belong to the answer."""
@@ -445,7 +442,7 @@ def _steps(
         if reason.startswith(_NOTED) or reason.endswith(IDLE):
             yield Step("Note", sentence_of(reason))
     has_several = best is not None and best.layout is not None and best.layout.replicas > 1
-    if best is not None and best.gpus[0].name.startswith(_WITHOUT_FILES):
+    if best is not None and best.gpus[0].vendor != "nvidia":
         has_several = False
     if answer.fits and best is not None and best.layout is not None and has_several and not is_written:
         servers = best.layout.replicas
@@ -462,7 +459,7 @@ def _steps(
         yield Step("Next", "Launch it, then calibrate the plan with its log (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
-        if largest.total_gib is None or largest.name.startswith(_CPU):
+        if largest.total_gib is None or largest.vendor == "cpu":
             return  # their number cannot be computed, or no host has more
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
         given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []
