@@ -350,6 +350,15 @@ def test_a_model_is_named_without_its_folders() -> None:
         assert head == "RUNNING  startup.log · vLLM 0.32.0" + (f" · {name}" if name else "")
 
 
+def test_of_many_named_gpus_the_first_are_listed() -> None:
+    """The headline stays short for any number of hosts in `--gpus`."""
+    answer = answered("autoglm-3090-video-oom", gpus="RTX3090")
+    many = " ".join(shown(answer, gpus=",".join(f"RTX3090@host-{number:03}" for number in range(1, 513))))
+
+    assert "RTX3090@host-004 and 508 more" in " ".join(many.split())
+    assert "host-005" not in many
+
+
 def test_memory_beyond_the_gpu_is_drawn_beyond_its_end() -> None:
     """Nothing is divided by nothing, and the bar has one length."""
     answer = answered("autoglm-3090-video-oom", gpus="RTX3090")

@@ -726,3 +726,16 @@ def test_no_search_for_gpus_of_unknown_memory_is_suggested() -> None:
     assert lines[0].startswith("DOES NOT FIT")
     assert "--find gpus" not in "".join(lines)
     assert "--find gpus" in "".join(shown("deepseek-ai/DeepSeek-V3.1", "H100-80GB", tp=1))
+
+
+def test_of_many_equal_hosts_the_first_is_named() -> None:
+    """The headline stays short for any number of hosts, and lists a few with their names."""
+    names = ",".join(f"RTX3090@host-{number:03}" for number in range(1, 13))
+    many, few = (
+        " ".join(" ".join(shown("Qwen/Qwen3-8B", gpus, tp=1, pp=pp)[:3]).split())
+        for gpus, pp in ((names, 12), ("RTX3090@a,RTX3090@b", 2))
+    )
+
+    assert "1× RTX3090 (each of host-001 and 11 more)" in many
+    assert "host-002" not in many
+    assert "1× RTX3090 (a) + 1× RTX3090 (b)" in few

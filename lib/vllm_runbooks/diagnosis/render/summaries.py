@@ -130,7 +130,7 @@ def _about(answer: Answer, gpus: str, start: int | None, say: Wording) -> Iterat
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total = facts.gpu_total_gib or printed_gib(captures, "total")
     if gpus:
-        yield gpus
+        yield answer_words.shortened_list(gpus.split(","), say)
     elif ranks > 1 and total:
         yield say("{count} GPUs", count=ranks) + say(" with {gib} GiB", gib=f"{total:.2f}")
     elif ranks > 1:  # of unknown kind

@@ -71,11 +71,15 @@ _MAX_NAMED = 4
 
 def named(answer: Answer) -> str:
     """The files of the answer: all of a few, else the first and the number of the others."""
-    more = len(answer.files) - _MAX_NAMED
+    return shortened_list(answer.files, Wording(answer.lang))
+
+
+def shortened_list(names: Sequence[str], say: Wording) -> str:
+    """All of a few names, else the first and the number of the others."""
+    more = len(names) - _MAX_NAMED
     if more < 2:
-        return ", ".join(answer.files)
-    say = Wording(answer.lang)
-    return say("{files} and {count} more", files=", ".join(answer.files[:_MAX_NAMED]), count=more)
+        return ", ".join(names)
+    return say("{files} and {count} more", files=", ".join(names[:_MAX_NAMED]), count=more)
 
 
 def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:

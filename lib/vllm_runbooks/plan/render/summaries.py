@@ -137,7 +137,8 @@ def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *,
 
 def gpus_text(gpus: Sequence[PlannedGpu]) -> str:
     """GPUs by name and host."""
-    return " + ".join(f"{gpu.count}{_TIMES} {gpu.name}{f' ({gpu.node})' if gpu.node else ''}" for gpu in gpus)
+    parts = plan_words.gpus_with_hosts(gpus)
+    return " + ".join(f"{gpu.count}{_TIMES} {gpu.name}{f' ({hosts})' if hosts else ''}" for gpu, hosts in parts)
 
 
 def _release(answer: Plan | Layouts) -> str:

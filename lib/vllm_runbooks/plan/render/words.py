@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.core.views.summary import concurrency_text, count_of
+from vllm_runbooks.host.nodes.compared import grouped
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.costs import measured_launches
 from vllm_runbooks.plan.inverse import ROUND_LENGTH
@@ -128,12 +129,25 @@ def utilization(plan: Plan) -> float | None:
     return float(share) if isinstance(share, (int, float)) else None
 
 
+_MAX_HOSTS = 4
+
+
+def gpus_with_hosts(gpus: Sequence[PlannedGpu]) -> Iterator[tuple[PlannedGpu, str]]:
+    """GPUs with the names of their hosts; of many equal hosts the first, and the number of the others."""
+    if len(gpus) <= _MAX_HOSTS:
+        yield from ((gpu, gpu.node or "") for gpu in gpus)
+        return
+    for equal in grouped(((gpu.count, gpu.name, gpu.total_gib), gpu) for gpu in gpus).values():
+        more = f"each of {equal[0].node} and {len(equal) - 1} more" if equal[1:] else equal[0].node or ""
+        yield equal[0], more
+
+
 def subject(planned: Plan | Layouts) -> str:
     """Subject of the plan: model, GPUs and release."""
     gpus = " + ".join(
-        f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
+        f"{gpu.count} x {gpu.name}{f' on {hosts}' if hosts else ''}"
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
-        for gpu in planned.gpus
+        for gpu, hosts in gpus_with_hosts(planned.gpus)
     )
     return f"{planned.model} on {gpus or 'no GPU'}, {release(planned.vllm)}"
 
