@@ -166,16 +166,21 @@ def _between(start: Trial, low: int, above: int, side: int) -> int:
 # ---- requests
 
 
-def highest_concurrency(start: Trial, context: int) -> SearchResult:
-    """Concurrent requests of `context` tokens, with `max_model_len` set to `context`."""
-    made = start.of({"max_model_len": context})
+def highest_concurrency(start: Trial, context: int | None = None) -> SearchResult:
+    """Concurrent requests of `context` tokens, with `max_model_len` set to it; by default of the launch's context.
+
+    With `--max-model-len auto`, each case has the longest context that fits by it.
+    """
+    made = start.of({} if context is None else {"max_model_len": context})
     if made.blocks is None or made.pool is None:
         reasons = made.limits if made.is_open else ("the model has no KV cache: only max_num_seqs limits it",)
         return SearchResult(None, None, None, reasons, made)
     pool = made.pool
+    is_fitted = made.settings.scheduler.is_length_fitted
+    lengths = made.longest if is_fitted and made.longest is not None else (context, context, context)
     low, expected, high = (
-        pool.concurrency(blocks, context) if start.succeeds(made, side) else 0.0
-        for side, blocks in enumerate(made.blocks)
+        pool.concurrency(blocks, length) if start.succeeds(made, side) else 0.0
+        for side, (blocks, length) in enumerate(zip(made.blocks, lengths, strict=True))
     )
     notes = list(made.limits)
     limit = made.settings.scheduler.sequences
