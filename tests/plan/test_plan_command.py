@@ -158,6 +158,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         (("no/such", "--gpus", "A100-80GB"), "unknown model"),
         (("no/such", "--gpus", "A100-80GB", "--offline"), "no/such: unknown model; use a folder"),
         (("Qwen3", "--gpus", "A100-80GB"), "ambiguous model name; use Qwen/Qwen3-4B"),
+        (("MiniMax", "--gpus", "A100-80GB"), "MiniMaxAI/MiniMax-M2.5 or 1 other"),
         (("Llama-3", "--gpus", "A100-80GB"), "unknown model (similar: meta-llama/Llama-3"),
         (
             ("--lang", "zh", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"),
