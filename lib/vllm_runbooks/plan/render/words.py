@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
@@ -57,14 +57,14 @@ def is_on_cpus(gpus: Sequence[PlannedGpu]) -> bool:
 def on_cpus(record: _Record) -> _Record:
     """Texts of a record that name CPUs where they name GPUs; commands and names stay as they are."""
     made: Any = record
-    if type(record) is str:
-        made = _GPU.sub("CPU", record)
-    elif type(record) is tuple:
-        made = tuple(map(on_cpus, record))
-    elif is_dataclass(record) and not isinstance(record, type):
-        names = [field.name for field in fields(record) if field.name not in _NOT_OUR_WORDS]
-        made = replace(record, **{name: on_cpus(getattr(record, name)) for name in names})
-    return made  # type: ignore[no-any-return]
+    if type(made) is str:
+        made = _GPU.sub("CPU", made)
+    elif type(made) is tuple:
+        made = tuple(map(on_cpus, made))
+    elif is_dataclass(made):
+        names = [field.name for field in fields(made) if field.name not in _NOT_OUR_WORDS]
+        made = replace(made, **{name: on_cpus(getattr(record, name)) for name in names})  # type: ignore[type-var]
+    return cast("_Record", made)
 
 
 def headline(plan: Plan) -> Headline:
