@@ -443,3 +443,10 @@ def test_an_invalid_name_is_not_a_model(capsys: pytest.CaptureFixture[str]) -> N
         options={"speculative_config": {"model": "d" * 5000, "method": "draft_model", "num_speculative_tokens": 3}},
     )  # fmt: skip
     assert found.fits is None
+
+
+@pytest.mark.parametrize(("words", "port"), [(("81xH100-80GB",), 8081), (("3xRTX3090", "--port", "8079"), 8082)])
+def test_the_proxy_has_a_port_of_its_own(tmp_path: Path, words: tuple[str, ...], port: int) -> None:
+    """If a server has the usual port of the proxy, the proxy gets the first one after those of the servers."""
+    assert cli.run(["plan", "Qwen/Qwen3-0.6B", "--gpus", *words, "--deploy", str(tmp_path)]) == 0
+    assert f"listen 127.0.0.1:{port};" in (tmp_path / "nginx.conf").read_text()
