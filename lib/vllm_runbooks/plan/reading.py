@@ -173,9 +173,8 @@ def read(
     _check_numbers(engine_options)
     _check_environment(environment or {})
     model = sources.model(name, engine_options)
-    overrides = engine_options.get("hf_overrides")
     return PlanningRequest(
-        drafted(actual.overridden(model, engine_options) if overrides else model, engine_options, sources.draft),
+        drafted(actual.overridden(model, engine_options), engine_options, sources.draft),
         cards,
         release,
         engine_options,
