@@ -447,6 +447,19 @@ def test_the_symptoms_are_listed(capsys: pytest.CaptureFixture[str], form: str) 
     assert ids == sorted(catalog.load_catalog().symptoms)
 
 
+def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """With words only those that have all of them; a model of which `plan` reads the rest from the Hub says so."""
+    status, out, _ = run(capsys, "catalog", "list", "--models", "qwen3", "8B")
+    assert status == 0
+    assert re.search(r"^Qwen/Qwen3-8B-AWQ +Qwen3ForCausalLM$", out, re.MULTILINE)
+    assert all("qwen3" in line.casefold() and "8b" in line.casefold() for line in out.splitlines())
+    rows = json.loads(run(capsys, "catalog", "list", "--models", "--format", "json")[1])["models"]
+    assert len(rows) == len(catalog.specs().texts)
+    assert any(row["is_partial"] and row["title"].endswith(", incomplete configuration") for row in rows)
+    assert "none of the catalog's models has qwen99" in run(capsys, "catalog", "list", "--models", "qwen99")[2]
+    assert run(capsys, "catalog", "list", "--models", "--gpus")[0] == 2
+
+
 def test_the_gpus_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """As the message about an unknown GPU promises."""
     assert re.search(r"^RTX3090 +24 GiB$", run(capsys, "catalog", "list", "--gpus")[1], re.MULTILINE)

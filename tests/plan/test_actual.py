@@ -649,13 +649,13 @@ def test_further_gpus_equal_the_last_one() -> None:
 
 
 def test_overrides_change_only_their_keys() -> None:
-    """Of a nested mapping the rest stays; without any the model is itself."""
-    model = subject("x", {"a": {"b": 1, "c": 2}, "d": 3, "e": {"f": 1}}, source="s", checkpoint_bytes=7)
+    """Of a nested configuration the rest stays, any other field is replaced; without any the model is itself."""
+    model = subject("x", {"a_config": {"b": 1, "c": 2}, "d": 3, "e": {"f": 1}}, source="s", checkpoint_bytes=7)
     without: tuple[dict[str, Any], ...] = ({}, {"hf_overrides": {}}, {"hf_overrides": "x"}, {"hf_overrides": None})
     for options in without:
         assert actual.overridden(model, options) is model
-    found = actual.overridden(model, {"hf_overrides": {"a": {"b": 9}, "d": {"g": 1}, "e": 5, "h": 6}})
-    assert found.config == {"a": {"b": 9, "c": 2}, "d": {"g": 1}, "e": 5, "h": 6}
+    found = actual.overridden(model, {"hf_overrides": {"a_config": {"b": 9}, "d": {"g": 1}, "e": {"i": 5}, "h": 6}})
+    assert found.config == {"a_config": {"b": 9, "c": 2}, "d": {"g": 1}, "e": {"i": 5}, "h": 6}
     assert (found.name, found.source, found.checkpoint_bytes) == ("x", "s", 7)
 
 

@@ -405,7 +405,7 @@ def test_a_cache_of_a_given_size_must_fit(gib: float, *, fits: bool) -> None:
     tight = small(kv_cache_memory_bytes=int((gib - 0.25) * GIB), enforce_eager=True)
     assert (tight.fits is True) is fits
     if not fits:
-        assert tight.limits[0].startswith(f"the requested KV cache needs {gib - 0.25:.2f} GiB, and next to the")
+        assert tight.limits[0].startswith(f"the requested KV cache needs {gib - 0.25:.2f} GiB, and only 23.25 GiB is")
 
 
 def test_blocks_that_are_set_are_the_cache() -> None:

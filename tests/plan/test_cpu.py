@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -88,16 +89,40 @@ def test_a_host_is_planned_by_its_memory(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_cache_larger_than_the_host_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    """VLLM_CPU_KVCACHE_SPACE is compared with what the weights leave of the host's memory."""
+    """VLLM_CPU_KVCACHE_SPACE is compared with one request and with what the weights leave of the host's memory.
+
+    A value that is too large or too small has the next one that fits as a fix.
+    """
     plan = ("plan", "Qwen/Qwen3-0.6B", "--gpus", "cpu-24GB", "--offline", "--vllm", "0.33.0", "--env")
 
     status, out, _ = run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=4000")
     assert status == 1
-    assert "The requested KV cache needs 4000.00 GiB, and next to the weights only" in " ".join(out.split())
+    answer = " ".join(out.split())
+    assert re.search(
+        "The requested KV cache needs 4000.00 GiB, and only .* GiB is available next to the weights", answer
+    )
+    assert "VLLM_CPU_KVCACHE_SPACE=19 40,960" in answer
+
+    status, out, _ = run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=2")
+    assert status == 1
+    assert "VLLM_CPU_KVCACHE_SPACE=5 40,960" in " ".join(out.split())
+    assert "export VLLM_CPU_KVCACHE_SPACE=5" in out
 
     status, out, _ = run(capsys, *plan, "VLLM_CPU_KVCACHE_SPACE=10")
     assert status == 0
     assert "KV cache 10.0 GiB" in out
+
+
+@pytest.mark.parametrize("words", [("3xcpu-64GB", "--explain"), ("2xcpu-32GB", "--find", "gpus")])
+def test_a_plan_without_gpus_names_none(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """Memory, layouts and idle devices of a host without GPUs are those of its CPUs."""
+    _, out, _ = run(capsys, "plan", "Qwen/Qwen3-4B", "--offline", "--vllm", "0.33.0", "--gpus", *words)
+
+    assert "per CPU" in out
+    assert "GPU" not in out
+
+    _, _, error = run(capsys, "plan", "Qwen/Qwen3-4B", "--offline", "--tp", "4", "--gpus", words[0])
+    assert "the launch needs 4 CPUs" in error
 
 
 @pytest.mark.parametrize("gpus", ["cpu-24GB", "MI300X"])

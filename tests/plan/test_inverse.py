@@ -134,6 +134,14 @@ def test_concurrency_at_the_launched_context_matches_the_log() -> None:
     assert found.low <= (found.expected or 0) <= found.high
 
 
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct"])
+def test_a_fitted_context_serves_at_least_one_request(name: str) -> None:
+    """With `--max-model-len auto` each case has its own longest context, of which one request is served."""
+    make = maker(name, "RTX3090", "0.33.0", {"max_model_len": -1})
+    found = inverse.highest_concurrency(inverse.Trial(model(name), make, [card("RTX3090")]))
+    assert [side is not None and 1 <= side < 1.2 for side in (found.low, found.expected, found.high)] == [True] * 3
+
+
 def test_concurrency_names_the_limiting_option() -> None:
     """If the cache has room for more than `max_num_seqs`, the option is named."""
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", {"max_num_seqs": 4})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.plan import actual
+from typing import Any
+
+import pytest
+
+from vllm_runbooks.plan import actual, planner
 from vllm_runbooks.plan.budget import subject
 
 CONFIG = {
@@ -39,3 +43,27 @@ def test_without_overrides_the_model_is_the_same() -> None:
     """Nothing is read twice."""
     model = subject("ours", CONFIG)
     assert actual.overridden(model, {}) is model
+
+
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+
+
+@pytest.mark.parametrize("release", ["0.6.6", "0.8.5", "0.11.0"])
+@pytest.mark.parametrize("options", [{"rope_scaling": YARN}, {"hf_overrides": {"rope_scaling": YARN}}])
+def test_a_scaled_context_is_the_models_own(release: str, options: dict[str, Any]) -> None:
+    """`--rope-scaling` of older releases extends the context like the same field of `--hf-overrides`."""
+    found = planner.plan_model(
+        "Qwen/Qwen2.5-7B-Instruct", "H100-80GB", vllm=release, options={**options, "max_model_len": 131_072}
+    )
+    assert found.fits
+    beyond = planner.plan_model(
+        "Qwen/Qwen2.5-7B-Instruct", "H100-80GB", vllm=release, options={**options, "max_model_len": 131_073}
+    )
+    assert beyond.limits[0].startswith("--max-model-len 131073 is more than the 131072 tokens")
+
+
+def test_a_scaling_of_another_kind_replaces_the_models() -> None:
+    """`rope_scaling` is a field with a value of several parts, which vLLM replaces as a whole."""
+    given = {"hf_overrides": {"rope_scaling": {**YARN, "original_max_position_embeddings": 131_072}}}
+    found = planner.plan_model("meta-llama/Llama-3.1-8B-Instruct", "H100-80GB", vllm="0.16.0", options=given)
+    assert found.options["max_model_len"] == 524_288

@@ -158,6 +158,7 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         (("no/such", "--gpus", "A100-80GB"), "unknown model"),
         (("no/such", "--gpus", "A100-80GB", "--offline"), "no/such: unknown model; use a folder"),
         (("Qwen3", "--gpus", "A100-80GB"), "ambiguous model name; use Qwen/Qwen3-4B"),
+        (("MiniMax", "--gpus", "A100-80GB"), "MiniMaxAI/MiniMax-M2.5 or 1 other"),
         (("Llama-3", "--gpus", "A100-80GB"), "unknown model (similar: meta-llama/Llama-3"),
         (
             ("--lang", "zh", "Qwen/Qwen3-8B", "--gpus", "A100-80GB"),
@@ -442,3 +443,10 @@ def test_an_invalid_name_is_not_a_model(capsys: pytest.CaptureFixture[str]) -> N
         options={"speculative_config": {"model": "d" * 5000, "method": "draft_model", "num_speculative_tokens": 3}},
     )  # fmt: skip
     assert found.fits is None
+
+
+@pytest.mark.parametrize(("words", "port"), [(("81xH100-80GB",), 8081), (("3xRTX3090", "--port", "8079"), 8082)])
+def test_the_proxy_has_a_port_of_its_own(tmp_path: Path, words: tuple[str, ...], port: int) -> None:
+    """If a server has the usual port of the proxy, the proxy gets the first one after those of the servers."""
+    assert cli.run(["plan", "Qwen/Qwen3-0.6B", "--gpus", *words, "--deploy", str(tmp_path)]) == 0
+    assert f"listen 127.0.0.1:{port};" in (tmp_path / "nginx.conf").read_text()

@@ -157,6 +157,8 @@ def test_a_model_that_does_not_fit_has_the_cheapest_changes() -> None:
         ("Qwen/Qwen2.5-VL-72B-Instruct", "8xRTX3090", {}),
         ("Qwen/Qwen3-8B", "4xRTX3090", {"tp": 3}),
         ("zai-org/AutoGLM-Phone-9B", "8xRTX3090", ONE_GPU),
+        ("Qwen/Qwen3-4B", "RTX3090", {"options": {"kv_cache_memory_bytes": 2**35}}),
+        ("Qwen/Qwen3-4B", "RTX3090", {"options": {"kv_cache_memory_bytes": 2**30}}),
         ("Qwen/Qwen3-32B", "2xRTX3090", {}),
         ("Qwen/Qwen3-32B", "RTX3090@node1,RTX4090@node2", {}),
         ("deepseek-ai/DeepSeek-V3", "8xH100-80GB", {}),
@@ -736,6 +738,6 @@ def test_of_many_equal_hosts_the_first_is_named() -> None:
         for gpus, pp in ((names, 12), ("RTX3090@a,RTX3090@b", 2))
     )
 
-    assert "1× RTX3090 (each of host-001 and 11 more)" in many
+    assert "1\N{MULTIPLICATION SIGN} RTX3090 (each of host-001 and 11 more)" in many
     assert "host-002" not in many
-    assert "1× RTX3090 (a) + 1× RTX3090 (b)" in few
+    assert "1\N{MULTIPLICATION SIGN} RTX3090 (a) + 1\N{MULTIPLICATION SIGN} RTX3090 (b)" in few

@@ -116,12 +116,23 @@ class LaunchPlace:
         return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
 
 
+_OVERRIDING = ("rope_scaling", "rope_theta")
+"""Options that replace fields of the configuration (0.8.5 config.py, `ModelConfig.__post_init__`; gone by 0.12.0)."""
+_NOT_NESTED = ("quantization_config", "compression_config")
+
+
 def overridden(model: PlannedModel, options: Mapping[str, Any]) -> PlannedModel:
-    """Apply `hf_overrides` to the model."""
-    overrides = options.get("hf_overrides")
-    if not isinstance(overrides, Mapping) or not overrides:
+    """Apply `hf_overrides` and the options of older releases for rotary embeddings to the model.
+
+    A nested configuration is merged, any other field replaced (0.16.0 config/model.py, `_apply_dict_overrides`).
+    """
+    given = options.get("hf_overrides")
+    overrides = dict(given) if isinstance(given, Mapping) else {}
+    overrides.update((name, options[name]) for name in _OVERRIDING if options.get(name) is not None)
+    if not overrides:
         return model
-    config = _merged(model.config, overrides)
+    nested = {name: value for name, value in overrides.items() if name.endswith("_config") and name not in _NOT_NESTED}
+    config = {**_merged(model.config, nested), **{name: overrides[name] for name in overrides.keys() - nested.keys()}}
     return replace(model, config=config, shape=shape(config, is_partial=model.is_partial))
 
 

@@ -688,8 +688,8 @@ class _GpuBudget:
             if cache > rest.expected:
                 mine.add(
                     False,
-                    f"the requested KV cache needs {_gib(cache)}, and next to the weights "
-                    f"only {_gib(max(0, rest.expected))} available on {name}",
+                    f"the requested KV cache needs {_gib(cache)}, and only {_gib(max(0, rest.expected))} is available "
+                    f"next to the weights on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
         if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:

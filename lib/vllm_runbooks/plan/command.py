@@ -122,9 +122,9 @@ def plan(
 ) -> int:
     """Check whether a model fits your GPUs, and find the best parallel layout.
 
-    MODEL is a name in the catalog, a name on the Hugging Face Hub or a folder with config.json; engine options are
-    those of vllm serve. Without --tp, --pp or --dp all parallel layouts are ranked. If the model does not fit, the
-    cheapest changes that make it fit are listed.
+    MODEL is a name in the catalog (`catalog list --models`), a name on the Hugging Face Hub or a folder with
+    config.json; engine options are those of vllm serve. Without --tp, --pp or --dp all parallel layouts are ranked.
+    If the model does not fit, the cheapest changes that make it fit are listed.
 
     Exit status: 0 if the model fits, 1 if it does not or may not fit, 2 if it cannot be planned.
     """

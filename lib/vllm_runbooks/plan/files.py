@@ -164,7 +164,8 @@ def deployed(
             proxy.ProxyServer((part.host and part.host.address) or part.node or "127.0.0.1", part.port)
             for part in serving
         ]
-        texts["nginx.conf"] = proxy.nginx(backends, retries_posts=retries_posts)
+        listen = proxy.free_address(backends)
+        texts["nginx.conf"] = proxy.nginx(backends, listen=listen, retries_posts=retries_posts)
     sentence = dict.fromkeys(sentence for part in made for sentence in part.unwritten)
     texts["verify.txt"] = _told(confirmations(request, plan, first_port=first_port), [*notes, *sentence])
     return texts

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import floor
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import support
+from vllm_runbooks.catalog.specs import CPU_SPACE
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, PlannedModel, budget
 from vllm_runbooks.plan.devices import Device
@@ -20,7 +21,7 @@ from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, illegal
 from vllm_runbooks.plan.refusals import refusals
 from vllm_runbooks.plan.settings import LONG_CONTEXT, LaunchSettings
-from vllm_runbooks.plan.terms import NOTHING, Band
+from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
 
 Make = Callable[[Mapping[str, Any]], LaunchSettings]
@@ -168,16 +169,21 @@ def _between(start: Trial, low: int, above: int, side: int) -> int:
 # ---- requests
 
 
-def highest_concurrency(start: Trial, context: int) -> SearchResult:
-    """Concurrent requests of `context` tokens, with `max_model_len` set to `context`."""
-    made = start.of({"max_model_len": context})
+def highest_concurrency(start: Trial, context: int | None = None) -> SearchResult:
+    """Concurrent requests of `context` tokens, with `max_model_len` set to it; by default of the launch's context.
+
+    With `--max-model-len auto`, each case has the longest context that fits by it.
+    """
+    made = start.of({} if context is None else {"max_model_len": context})
     if made.blocks is None or made.pool is None:
         reasons = made.limits if made.is_open else ("the model has no KV cache: only max_num_seqs limits it",)
         return SearchResult(None, None, None, reasons, made)
     pool = made.pool
+    is_fitted = made.settings.scheduler.is_length_fitted
+    lengths = made.longest if is_fitted and made.longest is not None else (context, context, context)
     low, expected, high = (
-        pool.concurrency(blocks, context) if start.succeeds(made, side) else 0.0
-        for side, blocks in enumerate(made.blocks)
+        pool.concurrency(blocks, length) if start.succeeds(made, side) else 0.0
+        for side, (blocks, length) in enumerate(zip(made.blocks, lengths, strict=True))
     )
     notes = list(made.limits)
     limit = made.settings.scheduler.sequences
@@ -384,7 +390,7 @@ class WayOut:
     """Changed options with which a launch that does not fit does."""
 
     changes: Mapping[str, Any]
-    """By argparse destination."""
+    """By argparse destination; upper-case names are environment variables."""
     fits: bool | None
     """True if it fits by all bands; None if it fits by the expected values."""
     margin: Band | None
@@ -432,7 +438,7 @@ class _Out:
         return _Out(start, {**self.options, **change.changes})
 
     def found(self) -> Iterator[WayOut]:
-        makers = (self._utilization, self._batch, self._requests, self._context)
+        makers = (self._utilization, self._size, self._batch, self._requests, self._context)
         for change in self.fixed():
             if (way := self._tried(change)) is not None:
                 yield way
@@ -511,6 +517,28 @@ class _Out:
             for share in shares
             if share is not None
         )
+
+    def _size(self) -> WayOut | None:
+        """A given size of the KV cache, in whole GiB: enough for one request, else the largest that fits."""
+        size, pool = self.now.settings.cache.size, self.now.pool
+        if size is None or pool is None:
+            return None
+        is_variable = self.now.ranks[0].device.is_cpu and CPU_SPACE in (self.start.environment or {})
+        name = CPU_SPACE if is_variable else "kv_cache_memory_bytes"
+
+        def change(gib: int, cost: str, price: str) -> _Change:
+            return _Change({name: str(gib) if is_variable else gib * GIB}, cost, _PRICES[price])
+
+        low, high = ceil(max(pool.needed_bytes()) / GIB), size // GIB
+        if high < low:
+            cost = "less memory for other programs on the GPU"
+            return self._first(change(gib, cost, "utilization") for gib in (low, low + 1))
+        cost = "fewer concurrent requests"
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = self.start.of(change(middle, cost, "requests").changes).fits
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return self._tried(change(low, cost, "requests"))
 
     def _batch(self) -> WayOut | None:
         settings = self.now.settings

@@ -54,7 +54,8 @@ def plan(request: PlanningRequest) -> Plan:
     if need > len(devices):
         sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (settled.ranks.prefill > 1)
         raise InputError(
-            f"the launch needs {need} GPUs ({sizes} size), but --gpus has {len(devices)}; "
+            f"the launch needs {need} {'CPUs' if devices[0].is_cpu else 'GPUs'} ({sizes} size), but --gpus has "
+            f"{len(devices)}; "
             f"use --gpus {need}x… or smaller parallel sizes"
         )
     illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])

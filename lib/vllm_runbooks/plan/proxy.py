@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import indent, wrap
 
 from vllm_runbooks.catalog.tables import load_table
@@ -76,10 +76,20 @@ class ProxyServer:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+_LISTEN = ProxyServer("127.0.0.1", 8080)
+
+
+def free_address(servers: Sequence[ProxyServer]) -> ProxyServer:
+    """Address of the proxy in front of these servers: its usual port, else the next one after or before theirs."""
+    ports = {server.port for server in servers}
+    free = (port for port in (_LISTEN.port, max(ports) + 1, min(ports) - 1) if port not in ports and port <= _MAX_PORT)
+    return replace(_LISTEN, port=next(free))
+
+
 def nginx(
     servers: Sequence[ProxyServer],
     *,
-    listen: ProxyServer = ProxyServer("127.0.0.1", 8080),
+    listen: ProxyServer = _LISTEN,
     retries_posts: bool = False,
     is_whole: bool = True,
 ) -> str:

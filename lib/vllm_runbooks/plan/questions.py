@@ -95,7 +95,7 @@ def _found_for(
         answer = inverse.lowest_utilization(trial)
         changes = {"gpu_memory_utilization": answer.low or answer.expected}
     else:
-        answer = inverse.highest_concurrency(trial, make({}).scheduler.max_model_len)
+        answer = inverse.highest_concurrency(trial)
         times = replicas * ranks.data
     options = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
     made = plan(replace(request, options=options))

@@ -79,7 +79,8 @@ def model_in_catalog(name: str, specs: Specs, *, otherwise: str = "") -> Planned
     model = accepted(name, specs)
     longer = specs.models_like(name) if model is None else []
     if len(longer) > 1:
-        more = f" or {len(longer) - _LISTED} others" if len(longer) > _LISTED else ""
+        others = len(longer) - _LISTED
+        more = f" or {others} other{'s' * (others > 1)}" if others > 0 else ""
         raise InputError(f"{name}: ambiguous model name; use {', '.join(longer[:_LISTED])}{more}")
     model = subject_in_catalog(longer[0], specs) if longer else model
     if model is None:
@@ -172,9 +173,8 @@ def read(
     _check_numbers(engine_options)
     _check_environment(environment or {})
     model = sources.model(name, engine_options)
-    overrides = engine_options.get("hf_overrides")
     return PlanningRequest(
-        drafted(actual.overridden(model, engine_options) if overrides else model, engine_options, sources.draft),
+        drafted(actual.overridden(model, engine_options), engine_options, sources.draft),
         cards,
         release,
         engine_options,
@@ -198,7 +198,8 @@ def answered(
 
 def asked_otherwise(request: PlanningRequest, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
     """Answer an inverse query like `find`, with the catalog's other GPUs to choose from."""
-    smaller = [gpu for gpu in specs.table.gpus if gpu.total is not None and gpu.version is not None]
+    vendors = {card.gpu.vendor for card in request.cards}
+    smaller = [gpu for gpu in specs.table.gpus if gpu.vendor in vendors and gpu.total is not None and gpu.version]
     smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
     return find(request, what, knowledge, smaller)
 

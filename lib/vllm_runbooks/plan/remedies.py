@@ -27,6 +27,7 @@ from vllm_runbooks.plan.requests import (
     split_as,
     taking,
     ways,
+    with_changes,
 )
 from vllm_runbooks.plan.terms import Band
 
@@ -67,7 +68,7 @@ class PlanRemedy:
     costs: tuple[str, ...]
     """Cost of each change."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Options by argparse destination."""
+    """Options by argparse destination, and environment variables."""
     checkpoint: str = ""
     """Another checkpoint: its name, else its description."""
     gpus: int | None = None
@@ -192,7 +193,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
         way, change = _best(pairs)
         context = change.budget.settings.scheduler.max_model_len
         is_short = context < min(whole, max(_SHORT_CONTEXT, whole // _SHORTENED))
-        changed = replace(free, options={**free.options, **change.changes})
+        changed = with_changes(free, change.changes)
         chosen = replace(way, budget=change.budget, speed=None, concurrency_total=None)
         price = _SHORT_PRICE + change.price if is_short else change.price
         yield from _remedies(changed, chosen, RemedyKind.OPTIONS, price, change.costs, changes=change.changes)

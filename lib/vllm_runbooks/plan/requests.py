@@ -97,10 +97,17 @@ def release_of(version: str | None) -> CommandRelease:
 def settings(
     request: PlanningRequest, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None
 ) -> LaunchSettings:
-    """Settle the launch, with `more` overriding its options."""
+    """Settle the launch, with `more` overriding its options and variables."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
-    options = {**request.options, **(more or {})}
-    return settled_on(request.model, options, request.release.version, first, environment=request.variables)
+    made = with_changes(request, more) if more else request
+    return settled_on(made.model, made.options, made.release.version, first, environment=made.variables)
+
+
+def with_changes(request: PlanningRequest, changes: Mapping[str, Any]) -> PlanningRequest:
+    """The request with options, by argparse destination, and environment variables changed."""
+    variables = {name: value for name, value in changes.items() if name.isupper()}
+    others = {name: value for name, value in changes.items() if name not in variables}
+    return replace(request, options={**request.options, **others}, environment={**request.environment, **variables})
 
 
 def budget_of(request: PlanningRequest, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:

@@ -28,7 +28,7 @@ def _folder_option(says: str, **attributes: Any) -> Callable[[Any], Any]:
 
 @click.group()
 def catalog() -> None:
-    """Check the catalog's files, add a symptom, or list symptoms."""
+    """Check the catalog's files, add a symptom, or list symptoms, models and GPUs."""
 
 
 @catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
@@ -100,34 +100,55 @@ def new(symptom: str, folder: Path) -> int:
     return 0
 
 
-@catalog.command("list", epilog=given.examples("catalog list --catalog mycatalog", "catalog list --policies"))
+def _listed(kind: str) -> list[dict[str, Any]]:
+    from vllm_runbooks.catalog import load as catalog
+
+    shelf, specs = catalog.load_catalog(), catalog.specs()
+    output.name_left_out(shelf.problems)
+    if kind == "models":
+        endings = {True: ", incomplete configuration", False: ""}
+        return [
+            {
+                "id": model.id,
+                "title": f"{' '.join(model.config.get('architectures', ()))}{endings[model.is_partial]}",
+                "is_partial": model.is_partial,
+            }
+            for model in specs.files
+        ]
+    if kind == "gpus":
+        gpus = specs.table.gpus
+        return [{"id": gpu.name, "title": f"{gpu.memory_gib:g} GiB", "memory_gib": gpu.memory_gib} for gpu in gpus]
+    if kind == "policies":
+        policies = shelf.policies.values()
+        return [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
+    symptoms = shelf.symptoms.values()
+    return [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
+
+
+@catalog.command("list", epilog=given.examples("catalog list --models qwen3 8b", "catalog list --policies"))
+@click.argument("words", nargs=-1, metavar="[WORD…]")
 @catalog_options.CATALOG
 @given.FORMAT
-@click.option("--policies", "is_policies", is_flag=True, help="List the policies for `diagnose --policy`.")
-@click.option("--gpus", "is_gpus", is_flag=True, help="List the GPUs for `--gpus` of any command.")
-def list_(form: str, *, is_policies: bool, is_gpus: bool) -> int:
-    """List the symptoms in the catalog, its policies or its GPUs."""
-    from vllm_runbooks.catalog import load as catalog
-    from vllm_runbooks.catalog import specs
+@click.option("--models", "kinds", multiple=True, flag_value="models", help="List the models that `plan` knows.")
+@click.option(
+    "--policies", "kinds", multiple=True, flag_value="policies", help="List the policies for `diagnose --policy`."
+)
+@click.option("--gpus", "kinds", multiple=True, flag_value="gpus", help="List the GPUs for `--gpus` of any command.")
+def list_(words: tuple[str, ...], form: str, *, kinds: tuple[str, ...]) -> int:
+    """List the symptoms in the catalog, its models, GPUs or policies.
 
-    if is_policies and is_gpus:
-        raise click.UsageError("--policies and --gpus are separate lists; pass one of them.")
-    shelf = catalog.load_catalog()
-    output.name_left_out(shelf.problems)
-    rows: list[dict[str, Any]]
-    if is_gpus:
-        gpus = specs.load().table.gpus
-        rows = [{"id": gpu.name, "title": f"{gpu.memory_gib:g} GiB", "memory_gib": gpu.memory_gib} for gpu in gpus]
-    elif is_policies:
-        policies = shelf.policies.values()
-        rows = [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
-    else:
-        symptoms = shelf.symptoms.values()
-        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
+    With WORDs, only those whose line has all of them.
+    """
+    if len(set(kinds)) > 1:
+        raise click.UsageError(f"{' and '.join(f'--{kind}' for kind in kinds)} are separate lists; pass one of them.")
+    key = kinds[0] if kinds else "symptoms"
+    wanted = [word.casefold() for word in words]
+    rows = [row for row in _listed(key) if all(word in f"{row['id']} {row['title']}".casefold() for word in wanted)]
     if form == "json":
-        key = "gpus" if is_gpus else "policies" if is_policies else "symptoms"
         output.write_json(json.dumps({"schema": SCHEMA, key: rows}, ensure_ascii=False, indent=2))
         return 0
+    if not rows:
+        output.say(f"none of the catalog's {key} has {' '.join(words)}")
     width = max((len(row["id"]) for row in rows), default=0)
     severities = [f"{row['severity'].value:<8}  " if "severity" in row else "" for row in rows]
     lines = (f"{row['id']:<{width}}  {extra}{row['title']}" for row, extra in zip(rows, severities, strict=True))

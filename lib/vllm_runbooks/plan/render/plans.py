@@ -85,7 +85,19 @@ def details(record: Plan | Layouts | PlanComparison, first: Plan | None = None) 
             parts = _ranking_and_best(record, first, has_command=False)
         case _:
             parts = _compared_notes(record)
-    return [*parted(part for part in parts if part), BLANK]
+    blocks = [*parted(part for part in parts if part), BLANK]
+    is_on_cpus = not isinstance(record, PlanComparison) and plan_words.is_on_cpus(record.gpus)
+    return [_OnCpus(block) for block in blocks] if is_on_cpus else blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _OnCpus:
+    """A block of a plan for hosts without GPUs."""
+
+    block: TextBlock
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        return [plan_words.on_cpus(line) for line in self.block.lines(layout)]
 
 
 def answer_view(answer: Headline, planned: Plan | Layouts) -> list[TextBlock]:
@@ -271,11 +283,16 @@ def html(record: Viewed) -> str:
 
 def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
     """One memory chart and the layouts as HTML, those that do not fit folded: for a page whose summary is above."""
+    shown = visible(_details_of_page(record, first))
+    return plan_words.on_cpus(shown) if plan_words.is_on_cpus(record.gpus) else shown
+
+
+def _details_of_page(record: Plan | Layouts, first: Plan | None) -> str:
     if isinstance(record, Plan):
-        return visible(_chart_and_calculation(record))
+        return _chart_and_calculation(record)
     plans = plan_words.ranked(record)
     if not plans:
-        return visible("".join(illegal_html(record)))
+        return "".join(illegal_html(record))
     plan = first or plans[0]
     # A layout that fits with a shorter context is not a failure.
     others = [p for p in plans if p.fits is False and not plan_words.shorter_context(p)]
@@ -284,7 +301,7 @@ def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
     parts += [heading("Layouts"), ranking_html(fitting or others, has_chart=False)]
     if fitting and others:
         parts.append(folded(f"Layouts that do not fit ({len(others)})", ranking_html(others, has_chart=False)))
-    return visible("".join([*parts, *illegal_html(record)]))
+    return "".join([*parts, *illegal_html(record)])
 
 
 def _chart_and_calculation(plan: Plan) -> str:

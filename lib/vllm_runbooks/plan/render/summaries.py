@@ -53,6 +53,8 @@ _COMMAND = 72
 """Columns of a command, which is indented by 8."""
 DEPLOY = "--deploy"
 """The option that writes the files of all servers."""
+_WITHOUT_FILES = ("CPU-", "MI")
+"""Beginnings of the names of devices for which `--deploy` writes no files: CPUs and AMD GPUs."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """Prefixes of reasons that belong to the answer."""
 _FOUND = {
@@ -102,7 +104,7 @@ def summarize(
         sentences += filter(None, [plan_words.unmeasured(answer.gpus)])
     state, tone = (f"FITS AT {context:,}", Tone.WARN) if context else (_STATES[answer.fits], _TONES[answer.fits])
     parts = [count_of(others, "other layout")] if others > 0 else []
-    return Summary(
+    summary = Summary(
         state,
         tone,
         tuple(part for part in about if part),
@@ -113,6 +115,7 @@ def summarize(
         more=rest_step([*parts, "memory per GPU", "sources"], again),
         table=_table(remedies) if remedies else None,
     )
+    return plan_words.on_cpus(summary) if plan_words.is_on_cpus(answer.gpus) else summary
 
 
 def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *, again: str = "") -> Summary:
@@ -358,7 +361,8 @@ def _servers_comment(plan: Plan, count: int) -> str:
     port = re.search(r" --port (\d+)", launch.command) if launch is not None else None
     size = len(first)
     if first != [str(number) for number in range(size)] or port is None or len(plan.gpus) > 1:
-        return f"# Server 1 of {count}; the others use other GPUs and ports."
+        comment = f"# Server 1 of {count}; the others use other GPUs and ports."
+        return plan_words.on_cpus(comment) if plan_words.is_on_cpus(plan.gpus) else comment
     devices = ",".join(str(size + number) for number in range(size))
     more = ", and so on" if count > 2 else ""
     return f"# Server 1 of {count}. Server 2: CUDA_VISIBLE_DEVICES={devices} and --port {int(port[1]) + 1}{more}."
@@ -460,7 +464,7 @@ def _steps(
         yield Step("Next", "Launch it, then calibrate the plan with its log (--calibration mine.json)", again)
     elif best is not None and _lacks_memory(best) and not (isinstance(answer, Plan) and answer.found):
         largest = max(answer.gpus, key=lambda gpu: gpu.total_gib or 0.0)
-        if largest.total_gib is None or largest.vendor == "cpu":
+        if largest.total_gib is None or plan_words.is_on_cpus(answer.gpus):
             return  # their number cannot be computed, or no host has more
         words = ["vllm-runbooks", "plan", answer.model, "--gpus", largest.name, "--find", "gpus"]
         given = ["--vllm", answer.vllm.version] if answer.vllm.source == "given" else []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
@@ -28,6 +30,10 @@ from vllm_runbooks.plan.records import (
 )
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
+_Record = TypeVar("_Record")
+_GPU = re.compile(r"(?<![\w/.-])GPU(?=s?(?![\w/-]))", re.ASCII)
+_NOT_OUR_WORDS = frozenset({"about", "command", "deployment", "model", "name", "gpu", "node", "options"})
+"""Fields with names and commands as they are."""
 SHORTEST_CONTEXT = 8192
 """Minimum tokens of a context that counts as fitting in place of the default context."""
 ANSWERS = {True: "yes", False: "no", None: "?"}
@@ -41,6 +47,24 @@ _FOUND = {
     Find.GPUS: "GPUs needed",
     Find.UTILIZATION: "lowest gpu_memory_utilization",
 }
+
+
+def is_on_cpus(gpus: Sequence[PlannedGpu]) -> bool:
+    """Whether a plan is for hosts without GPUs."""
+    return bool(gpus) and gpus[0].vendor == "cpu"
+
+
+def on_cpus(record: _Record) -> _Record:
+    """Texts of a record that name CPUs where they name GPUs; commands and names stay as they are."""
+    made: Any = record
+    if type(made) is str:
+        made = _GPU.sub("CPU", made)
+    elif type(made) is tuple:
+        made = tuple(map(on_cpus, made))
+    elif is_dataclass(made):
+        names = [field.name for field in fields(made) if field.name not in _NOT_OUR_WORDS]
+        made = replace(made, **{name: on_cpus(getattr(record, name)) for name in names})  # type: ignore[type-var]
+    return cast("_Record", made)
 
 
 def headline(plan: Plan) -> Headline:

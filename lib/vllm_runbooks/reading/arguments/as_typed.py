@@ -29,7 +29,12 @@ def option_of(name: str) -> str:
 
 
 def as_option(name: str, value: Any) -> str:
-    """An option, by its argparse destination, and its value as they are typed; the subcommand after its program."""
+    """An option, by its argparse destination, and its value as they are typed; the subcommand after its program.
+
+    An upper-case name is a variable of the environment.
+    """
+    if name.isupper():
+        return f"{name}={shlex.quote(str(value))}"
     if name == "subparser":
         return f"vllm {value}"
     return shlex.join(option_words(option_of(name), value))
