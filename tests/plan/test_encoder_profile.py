@@ -355,11 +355,23 @@ def test_the_profiled_items_are_described(modality: str, items: int, text: str) 
     assert replace(found, modality=modality, items=items).description == text
 
 
-def test_releases_that_were_not_read_are_unknown() -> None:
-    """Mistral 3's tower had another mask before 0.30."""
-    found = unprofiled("ministral-3", start("0.28.0", 8192, 8192))
-    assert found == Unprofiled("how releases before 0.30 profile the encoder pixtral", is_known=False)
-    assert isinstance(profiled("ministral-3", start("0.30.0", 8192, 8192)), EncoderProfile)
+@pytest.mark.parametrize(
+    ("name", "older", "newer", "family"),
+    [("ministral-3", "0.28.0", "0.30.0", "pixtral"), ("kimi-vl", "0.13.0", "0.14.1", "moonvit")],
+)
+def test_releases_of_another_tower_are_unknown(name: str, older: str, newer: str, family: str) -> None:
+    """Mistral 3's tower had another mask before 0.30; Kimi-VL's had one and was not divided before 0.14."""
+    since = newer.rpartition(".")[0]
+    found = unprofiled(name, start(older, 8192, 8192))
+    assert found == Unprofiled(f"how releases before {since} profile the encoder {family}", is_known=False)
+    assert isinstance(profiled(name, start(newer, 8192, 8192)), EncoderProfile)
+
+
+def test_the_first_release_of_kimi_k2_5_profiles_the_same_image() -> None:
+    """The classes of 0.15.1 and 0.17.1 differ in what is quantized, not in sizes."""
+    first, later = (profiled("kimi-k2.5", start(release, 8192, 8192)) for release in ("0.15.1", "0.17.1"))
+    assert (first.items, first.tokens, first.patches) == (1, 4225, 16_900)
+    assert first == later
 
 
 TEXT = """
@@ -601,6 +613,10 @@ LAYERS: dict[tuple[str, str], str] = {
     ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
     ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
     ("ministral-3", "0.33.0"): "qkv 3P 2D, turned 2P 2D+3P, both 2w 4D, act w 4D+2w, down D 4D+3w",
+    ("kimi-vl", "0.14.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
+    "net w 4D+R, net w 4D+R+w",
+    ("kimi-k2.5", "0.15.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
+    "net w 4D+R, net w 4D+R+w",
     ("kimi-vl", "0.33.0"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
     "net w 4D+R, net w 4D+R+w",
     ("kimi-k2.5", "0.25.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "

@@ -888,8 +888,9 @@ _FAMILIES: Mapping[str, _Family] = {
     "whisper": _Family(
         _whisper, _whisper_tensors, False, "models/whisper.py", since=(0, 13), is_always_split=True
     ),
-    "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 16)),
-    "moonvit3d": _Family(_kimi, _moonvit_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    # Older releases have a mask of all patches by all patches without the package flash-attn, and do not divide the tower.
+    "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 14)),
+    "moonvit3d": _Family(_kimi, _moonvit_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 15)),
     "moonvit_v2": _Family(
         _kimi_k3, _moonvit_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
     ),
