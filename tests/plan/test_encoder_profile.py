@@ -73,6 +73,27 @@ MOONVIT2: dict[str, Any] = {
 }  # fmt: skip
 INTERNVIT: dict[str, Any] = {"hidden_size": 1024, "intermediate_size": 4096, "image_size": 448, "patch_size": 14}
 
+DOTS: dict[str, Any] = {
+    "embed_dim": 1536, "hidden_size": 1536, "intermediate_size": 4224, "num_hidden_layers": 42,
+    "num_attention_heads": 12, "patch_size": 14, "temporal_patch_size": 1,
+}  # fmt: skip
+GLM_OCR: dict[str, Any] = {
+    "hidden_size": 1024, "intermediate_size": 4096, "out_hidden_size": 1536, "depth": 24, "num_heads": 16,
+    "patch_size": 14,
+}  # fmt: skip
+PADDLE: dict[str, Any] = {
+    "hidden_size": 1152, "intermediate_size": 4304, "num_attention_heads": 16, "patch_size": 14, "image_size": 384,
+}  # fmt: skip
+VOXTRAL: dict[str, Any] = {
+    "hidden_size": 1280, "intermediate_size": 5120, "num_mel_bins": 128, "max_source_positions": 1500,
+}  # fmt: skip
+PROCESSORS: dict[str, dict[str, Any]] = {
+    "glm-ocr": {"size": {"shortest_edge": 12_544, "longest_edge": 9_633_792}},
+    "paddleocr-vl": {"min_pixels": 147_384, "max_pixels": 2_822_400},
+    "kimi-vl": {"patch_size": 14},
+}
+"""What a preprocessor_config.json of these models says of pixels."""
+
 MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "glm-4.1v-9b": ("glm4v", 4096, GLM_VISION),
     "qwen2-vl-7b": ("qwen2_vl", 3584, QWEN2_VISION),
@@ -100,6 +121,11 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "internvl3.5-8b": ("internvl_chat", 4096, INTERNVIT),
     "minimax-m3": ("minimax_m3_vl", 6144, MINIMAX),
     "kimi-k3": ("kimi_k3", 7168, MOONVIT2),
+    "dots.ocr": ("dots_ocr", 1536, DOTS),
+    "glm-ocr": ("glm_ocr", 1536, GLM_OCR),
+    "paddleocr-vl": ("paddleocr_vl", 1024, PADDLE),
+    "qianfan-ocr": ("qianfan_ocr", 2560, INTERNVIT),
+    "voxtral-mini": ("voxtral", 3072, VOXTRAL),
 }
 """Family, hidden size of the text part, and the tower as the models' `config.json` have it."""
 
@@ -108,8 +134,9 @@ MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
 def config(name: str) -> dict[str, Any]:
     family, hidden, vision = MODELS[name]
     text = {"hidden_size": hidden}
-    files = {"preprocessor_config": {"patch_size": 14}} if family == "kimi_vl" else {}
-    return {"model_type": family, "text_config": text, "vision_config": vision} | text | files
+    tower = "audio_config" if vision is VOXTRAL else "vision_config"
+    files = {"preprocessor_config": PROCESSORS[name]} if name in PROCESSORS else {}
+    return {"model_type": family, "text_config": text, tower: vision} | text | files
 
 
 def start(release: str, length: int, batched: int, sequences: int = 256, **more: Any) -> LaunchSettings:
@@ -308,6 +335,10 @@ pixtral-12b    image        4096  4096  4096
 kimi-vl        image        1089  1089  4356
 qwen2.5-omni   image        16384 16384 65536
 qwen3-omni     image        12544 12544 50176
+dots.ocr       image        14400 14400 57600
+paddleocr-vl   image        3600  3600  14400
+qianfan-ocr    image        3328  3328  13325
+voxtral-mini   audio        40960 40960 165000
 """
 """Model, modality, tokens of an item, encoder budget without the batch, and its patches.
 
@@ -320,7 +351,8 @@ for a video. An image leaves the budget 147 of 160 frames. `get_image_size_with_
 `get_num_frames_with_most_features` of models/minimax_m3/common/mm_preprocess.py: 672 x 672 pixels, and 106 frames of
 896 x 672; `get_max_image_size` of models/kimi_k3/common/mm_preprocess.py. `get_max_image_tokens` of models/llava.py
 with the default strategy, which leaves out the first token; `get_num_image_tokens` of models/kimi_vl.py for 1024 x 1024
-pixels; `get_image_size_with_most_features` of models/qwen2_vl.py for 12,845,056 pixels.
+pixels; `get_image_size_with_most_features` of models/qwen2_vl.py for 12,845,056 and 11,289,600 pixels, and of
+models/paddleocr_vl.py for 2,822,400; `get_max_audio_tokens` of models/voxtral.py in clips of 375 tokens.
 """
 
 
@@ -341,6 +373,32 @@ def test_the_dummy_item_is_the_largest_of_its_class(row: str) -> None:
     assert text_only == Unprofiled("all modalities are limited to 0 items", is_known=True)
 
 
+@pytest.mark.parametrize(("name", "tokens"), [("paddleocr-vl", 100), ("glm-ocr", 49)])
+def test_without_the_files_of_a_processor_the_largest_image_is_unknown(name: str, tokens: int) -> None:
+    """Pixels are those of the model's own files or of the launch, which GLM counts for two frames."""
+    told = {key: value for key, value in config(name).items() if key != "preprocessor_config"}
+    bare = profile(shape(told), start("0.33.0", 40_960, 8192), config=told)
+    assert bare == Unprofiled("the largest image: not in preprocessor_config.json", is_known=False)
+    asked = start("0.33.0", 40_960, 8192, items={"video": 0}, processor={"max_pixels": 28 * 28 * 100})
+    found = profile(shape(told), asked, config=told)
+    assert isinstance(found, EncoderProfile)
+    assert found.tokens == tokens
+    assert isinstance(profiled(name, start("0.33.0", 40_960, 8192)), EncoderProfile)
+
+
+def test_the_encoder_of_voxtral_is_named_by_vllm_or_transformers() -> None:
+    """Those of params.json get the names of Whisper; config.json has names of transformers."""
+    own = {"d_model": 1280, "encoder_ffn_dim": 5120, "num_mel_bins": 128, "max_source_positions": 1500}
+    told = config("voxtral-mini") | {"audio_config": own}
+    asked = start("0.33.0", 8192, 8192)
+    assert profile(shape(told), asked, config=told) == profiled("voxtral-mini", asked)
+    for name in own:
+        part = {key: value for key, value in own.items() if key != name}
+        missing = told | {"audio_config": part}
+        found = profile(shape(missing), asked, config=missing)
+        assert found == Unprofiled(f"audio_config.{name}: not in the configuration", is_known=False)
+
+
 @pytest.mark.parametrize(
     ("modality", "items", "text"),
     [
@@ -356,11 +414,23 @@ def test_the_profiled_items_are_described(modality: str, items: int, text: str) 
     assert replace(found, modality=modality, items=items).description == text
 
 
-def test_releases_that_were_not_read_are_unknown() -> None:
-    """Mistral 3's tower had another mask before 0.30."""
-    found = unprofiled("ministral-3", start("0.28.0", 8192, 8192))
-    assert found == Unprofiled("how releases before 0.30 profile the encoder pixtral", is_known=False)
-    assert isinstance(profiled("ministral-3", start("0.30.0", 8192, 8192)), EncoderProfile)
+@pytest.mark.parametrize(
+    ("name", "older", "newer", "family"),
+    [("ministral-3", "0.28.0", "0.30.0", "pixtral"), ("kimi-vl", "0.13.0", "0.14.1", "moonvit")],
+)
+def test_releases_of_another_tower_are_unknown(name: str, older: str, newer: str, family: str) -> None:
+    """Mistral 3's tower had another mask before 0.30; Kimi-VL's had one and was not divided before 0.14."""
+    since = newer.rpartition(".")[0]
+    found = unprofiled(name, start(older, 8192, 8192))
+    assert found == Unprofiled(f"how releases before {since} profile the encoder {family}", is_known=False)
+    assert isinstance(profiled(name, start(newer, 8192, 8192)), EncoderProfile)
+
+
+def test_the_first_release_of_kimi_k2_5_profiles_the_same_image() -> None:
+    """The classes of 0.15.1 and 0.17.1 differ in what is quantized, not in sizes."""
+    first, later = (profiled("kimi-k2.5", start(release, 8192, 8192)) for release in ("0.15.1", "0.17.1"))
+    assert (first.items, first.tokens, first.patches) == (1, 4225, 16_900)
+    assert first == later
 
 
 TEXT = """
@@ -620,6 +690,10 @@ LAYERS: dict[tuple[str, str], str] = {
     ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
     ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
     ("ministral-3", "0.33.0"): "qkv 3P 2D, turned 2P 2D+3P, both 2w 4D, act w 4D+2w, down D 4D+3w",
+    ("kimi-vl", "0.14.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
+    "net w 4D+R, net w 4D+R+w",
+    ("kimi-k2.5", "0.15.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
+    "net w 4D+R, net w 4D+R+w",
     ("kimi-vl", "0.33.0"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
     "net w 4D+R, net w 4D+R+w",
     ("kimi-k2.5", "0.25.1"): "qkv 3P 3D+R, wide 4P 3D+R+3P, wide 4P 3D+R+7P, turned 2P 3D+R+11P, out P 3D+R+5P, "
@@ -627,6 +701,14 @@ LAYERS: dict[tuple[str, str], str] = {
     ("kimi-k2.5", "0.29.0"): "qkv 3P 3D+R, wide 2P 3D+R+4P, wide 2P 3D+R+6P, turned P 3D+R+8P, out P 3D+R+5P, "
     "net w 4D+R, net w 4D+R+w",
     ("kimi-k2.5", "0.33.0"): "qkv 3P 3D+R, out P 3D+R+3P, net w 4D+R, net w 4D+R+w",
+    ("dots.ocr", "0.33.0"): "qkv 3P 2D+E, apart 3P 2D+E+3P, both 2P 2D+E+6P, wide 4P 2D+E+8P+S, wide 4P 2D+E+12P+S, "
+    "turned 2P 2D+E+16P+S, both 2w 2D+E, act w 2D+E+2w, down D 2D+E+w",
+    ("glm-ocr", "0.33.0"): "qkv 3P 2D, apart 3P 2D+3P, both 2P 2D+6P, turned 2P 2D+8P, "
+    "both 2w 2D, act w 2D+2w, down D 2D+w",
+    ("paddleocr-vl", "0.33.0"): "qkv 3P 3D+F, all 3D 3D+F+3P, ordered 3D 6D+F+3P, both 2P 6D+F+3P, "
+    "wide 4P 6D+F+5P+R, wide 4P 6D+F+9P+R, turned 2P 6D+F+13P+R, net w 3D+F, act w 3D+F+w",
+    ("qianfan-ocr", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, act w 2D+w",
+    ("voxtral-mini", "0.33.0"): "qkv 3P 3D+S, out P 3D+S+3P, net w 4D+S, act w 4D+S+w",
     ("step-3.7", "0.33.0"): "qkv 3P 2D, wide 4P 2D+3P, wide 2P 2D+7P, out P 2D+5P, net w 2D, net w 2D+w",
     ("lfm2.5-vl", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
     ("internvl3.5-8b", "0.33.0"): "qkv 3P 2D, out P 2D+3P, net w 2D, net w 2D+w",
@@ -649,8 +731,9 @@ LAYERS: dict[tuple[str, str], str] = {
 
 D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves of a GPU,
 T the output of three taps: four patches a token, M half the text's, K half of Kimi K3's queries, H half of LLaVA's
-text, R and S the rotations of heads of 72 and 128 values. The input of a MoonViT tower stays alive, as traced in
-0.32.0's classes.
+text, R and S the rotations of heads of 72 and 128 values, F and E half of them; S is also the spectrum of two frames.
+The input of a MoonViT tower stays alive, as traced in 0.32.0's classes; so were those of dots.ocr, GLM-OCR,
+PaddleOCR-VL and Voxtral.
 From the layers' `forward` in models/qwen2_vl.py,
 qwen2_5_vl.py (MLP: 0.9.2 :190, 0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py,
 pixtral.py, clip.py, llava.py, qwen3_omni_moe_thinker.py, kimi_k25_vit.py, lfm2_siglip2.py, intern_vit.py and mllama4.py
@@ -666,6 +749,8 @@ WIDTHS = {
     "gemma-4-26b": (1152, 4304), "ministral-3": (1024, 4096), "kimi-k2.5": (1152, 4304), "lfm2.5-vl": (1152, 4304),
     "step-3.7": (1536, 8960),
     "internvl3.5-8b": (1024, 4096), "minimax-m3": (1280, 5120), "kimi-k3": (1024, 4096), "llava-1.5": (1024, 4096),
+    "dots.ocr": (1536, 4224), "glm-ocr": (1024, 4096), "paddleocr-vl": (1152, 4304), "qianfan-ocr": (1024, 4096),
+    "voxtral-mini": (1280, 5120),
     "llava-siglip": (1024, 4096), "pixtral-12b": (1024, 4096), "qwen2.5-omni": (1280, 3420), "qwen3-omni": (1152, 4304),
 }  # fmt: skip
 
@@ -675,7 +760,7 @@ def values(formula: str, name: str) -> int:
     wide, network = WIDTHS[name]
     sizes = {
         "D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4, "M": 3072, "K": 768, "R": 144,
-        "S": 256, "H": MODELS[name][1] // 2,
+        "S": 256, "E": 128, "F": 72, "H": MODELS[name][1] // 2,
     }  # fmt: skip
     return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
 
@@ -1083,8 +1168,9 @@ def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
 @in_one_test("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
 def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
     """For any value of a field there is a profile, or the missing fact is named."""
-    for field in config(name)["vision_config"]:
-        told = config(name) | {"vision_config": config(name)["vision_config"] | {field: junk}}
+    tower = "audio_config" if "audio_config" in config(name) else "vision_config"
+    for field in config(name)[tower]:
+        told = config(name) | {tower: config(name)[tower] | {field: junk}}
         for settings in (PHONE, start("0.32.0", 4096, 2048, processor={"max_pixels": junk, "size": junk})):
             found = profile(shape(told), settings, config=told)
             assert isinstance(found, Unprofiled) or found.peak.low <= found.peak.expected <= found.peak.high

@@ -17,6 +17,7 @@ RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
 ALIKE = {
     "kimi_k2": "deepseek_v3", "kimi_vl": "deepseek_v3", "nemotron-nas": "llama", "internvl_chat": "qwen2",
     "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "step3p7": "step3p5", "iquestcoder": "llama",
+    "dots_ocr": "qwen2",
 }  # fmt: skip
 """Families whose class is the model's own file, and the one whose class that file builds on."""
 _NO_DRAFTS = {"num_nextn_predict_layers": 0}
@@ -76,6 +77,11 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
         "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,
         "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
         "num_nextn_predict_layers": 0,
+    },
+    # `getattr` of vLLM's classes (0.33.0 models/glm4.py:162, models/exaone.py); the class of Exaone is the model's own.
+    "glm_ocr": _PLAIN_HEAD | {"tie_word_embeddings": False, "attention_bias": False},
+    "exaone": _PLAIN_HEAD | {
+        "num_key_value_heads": None, "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False,
     },
     # The class of the model's own files.
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},

@@ -133,6 +133,8 @@ class _Sizes(NamedTuple):
     """Patches of the largest image; 0 if other sizes limit it."""
     table: int = 0
     """Bytes of a table that the first run computes and keeps."""
+    bands: int = 0
+    """Values of a frame of an audio's spectrum, if the tower's input is the audio."""
 
 
 class _Ask(NamedTuple):
@@ -178,7 +180,17 @@ class _Item(NamedTuple):
     """Patches that go through a layer together, where items or frames do not all; 0: all of the batch."""
 
 
-_FIXED = ("gemma3", "llama4", "pixtral", "internvit", "perception", "llava_clip", "llava_siglip", "llava_pixtral")
+_FIXED = (
+    "gemma3",
+    "llama4",
+    "pixtral",
+    "internvit",
+    "qianfan",
+    "perception",
+    "llava_clip",
+    "llava_siglip",
+    "llava_pixtral",
+)
 """Families whose largest image has the size that the configuration gives."""
 _INTERNVL_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
 """Text models with a token for videos (models/internvl.py, 0.33.0 `ctx_video_token`)."""
@@ -211,6 +223,12 @@ _PROCESSORS: Mapping[str, _Processor] = {
         12_544, 9_633_792, 12_544, 47_040_000,
         "GLM-4.1V's published preprocessor_config.json, and the video size in vLLM's source",
     ),
+    "dots_ocr": _Processor(
+        3136, 11_289_600, 3136, 11_289_600, "dots.ocr's published code (dots_ocr/utils/consts.py)"
+    ),
+    # The published files of these were not read: without the model's own the image is unknown.
+    "glm_ocr": _Processor(12_544, 0, 12_544, 47_040_000, "the video size in vLLM's source"),
+    "paddleocr_vl": _Processor(0, 0, 0, 0, ""),
     "minimax_m3": _Processor(
         3136, 451_584, 3136, 602_112, "MiniMax-M3's processor in vLLM (transformers_utils/processors/minimax_m3.py)"
     ),
@@ -288,6 +306,9 @@ _MOONVIT_PLACES = 512 * 512
 """Places whose rotations are in a table (models/moonvit.py, `Rope2DPosEmb`)."""
 _COMPLEX = 8
 """Bytes of a complex64."""
+_VOXTRAL_TOKENS, _VOXTRAL_SAMPLES = 375, 160
+"""Tokens of a clip of 30 seconds, 12.5 per second, and samples of a frame of its spectrum, 16,000 per second
+(mistral-common's AudioConfig and AudioSpectrogramConfig of Voxtral's tekken.json)."""
 _QWEN2_AUDIO = 750
 """Tokens of the longest audio (models/qwen2_audio.py, `get_mm_max_tokens_per_item` for 1,500 positions)."""
 _WHISPER_STRIDE = 2
@@ -569,6 +590,26 @@ def _whisper(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterato
         yield "audio", _Item(sizes.positions, sizes.positions, sizes.positions)
 
 
+def _voxtral(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.audios:
+        # As long as the context: the encoder runs all its clips of 30 seconds together.
+        clips = ceil(ask.length / _VOXTRAL_TOKENS)
+        yield "audio", _Item(ask.length, clips * sizes.positions, clips * _VOXTRAL_TOKENS)
+
+
+def _paddleocr(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        unit = sizes.patch * sizes.merge
+        tokens = (ask.longest or processor.longest) // unit**2
+        tall = max(1, isqrt(tokens))
+        side = tall * unit, max(1, tokens // tall) * unit
+        limits = ask.shortest or processor.shortest, ask.longest or processor.longest
+        budgeted = _grid(sizes, *_resized(side, unit, limits))
+        height, width = _resized(_capped(side, ask.picture), unit, limits)
+        patches = _grid(sizes, height, width)
+        yield "image", _Item(budgeted // sizes.merge**2, patches, patches // sizes.merge**2, 1, width, height)
+
+
 def _kimi_vl(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.images:
         unit = sizes.patch * sizes.merge
@@ -721,7 +762,42 @@ def _qwen3_tensors(run: _TowerRun) -> Held:
 def _glm4v_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     yield from _split_attention(sizes.size, run, 2 * sizes.size)
-    yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
+    wide = sizes.out if sizes.family == "glm4v" else sizes.wide
+    yield from _gated_network(sizes.size, wide / run.shards, _norms(run), keeps=False)
+
+
+def _float_rotation(run: _TowerRun, alive: float) -> Held:
+    """Query and key are joined, and rotated in float32, next to the cosines and sines of a head in float32."""
+    part, head = run.sizes.size / run.shards, run.sizes.head
+    wide = 2 * part * _FLOAT / run.ask.width
+    yield "query and key together", 2 * part, alive
+    alive += 2 * part + head * _FLOAT / run.ask.width
+    yield "query and key in float32", wide, alive
+    yield "rotated in float32", wide, alive + wide
+    yield "rotated query and key", 2 * part, alive + 2 * wide
+
+
+def _dots_ocr_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part, held = sizes.size / run.shards, 2 * sizes.size + sizes.head
+    yield "query, key and value", 3 * part, held
+    yield "query, key and value apart", 3 * part, held + 3 * part
+    yield from _float_rotation(run, held + 6 * part)
+    yield from _gated_network(sizes.size, sizes.wide / run.shards, held, keeps=False)
+
+
+def _paddleocr_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    part, held = sizes.size / run.shards, 3 * sizes.size + sizes.head
+    yield "query, key and value", 3 * part, held
+    alive = held + 3 * part
+    if run.shards > 1:
+        # Those of all ranks are gathered, and then ordered.
+        yield "query, key and value of all GPUs", 3 * sizes.size, alive
+        yield "query, key and value in order", 3 * sizes.size, alive + 3 * sizes.size
+        alive += 3 * sizes.size
+    yield from _float_rotation(run, alive)
+    yield from _plain_network(sizes.wide / run.shards, held)
 
 
 def _plain_block(run: _TowerRun, held: float, held_by_network: float, copies: int = 1) -> Held:
@@ -806,6 +882,12 @@ def _whisper_tensors(run: _TowerRun) -> Held:
     return _plain_block(run, 2 * run.sizes.size, 3 * run.sizes.size)
 
 
+def _voxtral_tensors(run: _TowerRun) -> Held:
+    # The spectrum and the first hidden states stay allocated.
+    held = 3 * run.sizes.size + run.sizes.temporal * run.sizes.bands
+    return _plain_block(run, held, held + run.sizes.size)
+
+
 def _minimax_m3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part, wide = sizes.size / run.shards, sizes.wide / run.shards
@@ -877,6 +959,20 @@ _FAMILIES: Mapping[str, _Family] = {
     ),
     "qwen3_vl": _Family(_qwen3, _qwen3_tensors, True, "models/qwen3_vl.py", is_sized=True),
     "glm4v": _Family(_glm4v, _glm4v_tensors, True, "models/glm4_1v.py", videos=1, is_sized=True),
+    "glm_ocr": _Family(
+        _glm4v, _glm4v_tensors, True, "models/glm_ocr.py", videos=1, is_sized=True, since=(0, 16)
+    ),
+    "dots_ocr": _Family(
+        _qwen2, _dots_ocr_tensors, True, "models/dots_ocr.py", videos=0, is_sized=True, since=(0, 13)
+    ),
+    # Older releases run one image after the other.
+    "paddleocr_vl": _Family(
+        _paddleocr, _paddleocr_tensors, False, "models/paddleocr_vl.py", videos=0, is_sized=True, since=(0, 33),
+        is_always_split=True,
+    ),
+    "voxtral_audio": _Family(
+        _voxtral, _voxtral_tensors, False, "models/voxtral.py", since=(0, 15), is_always_split=True
+    ),
     "gemma3": _Family(_one_size, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
     "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
     "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
@@ -889,8 +985,9 @@ _FAMILIES: Mapping[str, _Family] = {
     "whisper": _Family(
         _whisper, _whisper_tensors, False, "models/whisper.py", since=(0, 13), is_always_split=True
     ),
-    "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 16)),
-    "moonvit3d": _Family(_kimi, _moonvit_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 17)),
+    # Older releases do not divide the tower, and without the package flash-attn have a mask of all patches by all.
+    "moonvit": _Family(_kimi_vl, _moonvit_tensors, True, "models/kimi_vl.py", videos=0, is_sized=True, since=(0, 14)),
+    "moonvit3d": _Family(_kimi, _moonvit_tensors, True, "models/kimi_k25.py", videos=0, since=(0, 15)),
     "moonvit_v2": _Family(
         _kimi_k3, _moonvit_tensors, True, "models/kimi_k3/common/mm_preprocess.py", videos=0, since=(0, 32)
     ),
@@ -900,6 +997,7 @@ _FAMILIES: Mapping[str, _Family] = {
     ),
     "perception": _Family(_perception, _perception_tensors, True, "models/step3p7.py", videos=0, since=(0, 25)),
     "internvit": _Family(_internvit, _internvit_tensors, True, "models/internvl.py", since=(0, 17)),
+    "qianfan": _Family(_internvit, _internvit_tensors, True, "models/qianfan_ocr.py", videos=0, since=(0, 21)),
 }  # fmt: skip
 
 
@@ -918,8 +1016,10 @@ def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edg
     return pixels if pixels is None else min(pixels, _MOST_PIXELS)
 
 
-_WIDTHS = {"qwen2_vl": "embed_dim", "gemma4_unified": "mm_embed_dim", "perception": "width"}
+_WIDTHS = {"qwen2_vl": "embed_dim", "dots_ocr": "embed_dim", "gemma4_unified": "mm_embed_dim", "perception": "width"}
 """Field with the width of a tower, if not hidden_size."""
+_FLAT = ("dots_ocr", "paddleocr_vl")
+"""Families of Qwen's kind of image whose patches are of one frame by default."""
 _NETWORKS = {"gemma4_unified": 1, "perception": 8960}
 """Size of a tower's network if its configuration has only a ratio, or none."""
 _HEADS = {"moonvit": 16, "moonvit3d": 16}
@@ -929,8 +1029,8 @@ _HEADS = {"moonvit": 16, "moonvit3d": 16}
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
-    if family == "whisper":
-        return _whisper_sizes(fields, hidden)
+    if family in ("whisper", "voxtral_audio"):
+        return _whisper_sizes(family, fields, hidden)
     size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")
     ratio = _number(fields, "mlp_ratio") or 4
     wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size", "vt_intermediate_size")
@@ -951,9 +1051,10 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         tokens = _selected((image or 0) // patch, config, has_class=family == "llava_clip")
     keys = _number(fields, "qkv_hidden_size") or 0
     heads = _number(fields, "num_attention_heads", "vt_num_attention_heads") or _HEADS.get(family)
-    if heads is None and family.startswith("moonvit"):
-        return "vision_config.vt_num_attention_heads"
-    head = (keys or size) // heads if heads is not None and family.startswith("moonvit") else 0
+    is_moonvit = family.startswith("moonvit")
+    if heads is None and (is_moonvit or family in _FLAT):
+        return f"vision_config.{'vt_' if is_moonvit else ''}num_attention_heads"
+    head = (keys or size) // heads if heads is not None else 0
     files = config.get(PROCESSOR_FILES[0])
     if family == "moonvit" and not isinstance(files, Mapping):
         return "in_token_limit of preprocessor_config.json"
@@ -967,7 +1068,7 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         wide,
         patch,
         merge,
-        _number(fields, "temporal_patch_size") or (2 if family in _PROCESSORS else 1),
+        _number(fields, "temporal_patch_size") or (2 if family in _PROCESSORS and family not in _FLAT else 1),
         _number(fields, "in_channels", "in_chans", "num_channels") or 3,
         out * (1 + tapped),
         tapped,
@@ -979,20 +1080,22 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
         keys=keys,
         head=head,
         longest=longest or _KIMI_VL_PATCHES,
-        table=_MOONVIT_PLACES * (head // 2) * _COMPLEX,
+        table=_MOONVIT_PLACES * (head // 2) * _COMPLEX if is_moonvit else 0,
     )
 
 
-def _whisper_sizes(fields: Mapping[str, Any], hidden: int) -> _Sizes | str:
-    names = ("encoder_ffn_dim", "num_mel_bins", "max_source_positions")
-    found = {name: _number(fields, name) for name in names}
+def _whisper_sizes(family: str, fields: Mapping[str, Any], hidden: int) -> _Sizes | str:
+    is_own = family == "voxtral_audio"  # its fields are those of vLLM's configuration, or of transformers'
+    names = (("encoder_ffn_dim", "intermediate_size"), ("num_mel_bins",), ("max_source_positions",))
+    found = {name: _number(fields, name, *others[:is_own]) for name, *others in names}
+    found["d_model"] = _number(fields, "d_model", "hidden_size") if is_own else hidden
     for name, value in found.items():
         if value is None:
-            return name
-    wide, bands, positions = (value or 0 for value in found.values())
+            return f"audio_config.{name}" if is_own else name
+    wide, bands, positions, size = (value or 0 for value in found.values())
     return _Sizes(
-        "whisper", hidden, wide, patch=1, merge=1, temporal=_WHISPER_STRIDE, channels=bands, out=hidden, taps=0,
-        image=0, tokens=positions, positions=positions, has_audio=True,
+        family, size, wide, patch=1, merge=1, temporal=_WHISPER_STRIDE, channels=_VOXTRAL_SAMPLES if is_own else bands,
+        out=hidden, taps=0, image=0, tokens=positions, positions=positions, has_audio=True, bands=bands,
     )  # fmt: skip
 
 
@@ -1207,4 +1310,7 @@ def profile(
         ask = ask._replace(data=not family.is_always_split)
     if ask.is_sized and not family.is_sized:
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
-    return _profile(sizes, ask, _processor(sizes.family, config))
+    processor = _processor(sizes.family, config)
+    if processor is not None and not (processor.longest or (ask.longest and ask.key >= _GLM_OVERRIDE)):
+        return Unprofiled("the largest image: not in preprocessor_config.json", is_known=False)
+    return _profile(sizes, ask, processor)

@@ -71,6 +71,8 @@ class Family:
     splits_vocabulary: bool = True
     """Whether ranks divide the rows of the embedding."""
     is_gated: bool = True
+    network_ratio: int = 0
+    """Hidden sizes in a network's width where the configuration does not set it; 0: it must."""
     attention_gate: bool | str = False
     has_sinks: bool = False
     head_bias: bool | str = False

@@ -221,8 +221,8 @@ _MTP_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_lay
 POOLING_FILE = "1_Pooling/config"
 """File of sentence-transformers with the pooling type (0.32.0 transformers_utils/config.py:998)."""
 _VIDEO_FAMILIES = frozenset({
-    "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "qwen3_omni_moe", "glm4v", "gemma4", "llava_onevision",
-    "internvl", "internvit",
+    "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "qwen3_omni_moe", "glm4v", "glm_ocr", "gemma4",
+    "llava_onevision", "internvl", "internvit",
 })  # fmt: skip
 """Families whose tower also reads videos: it is loaded unless both limits are 0 (0.33.0
 model_executor/models/qwen2_5_vl.py:1434, 0.11.2 :1229)."""

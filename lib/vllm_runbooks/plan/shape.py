@@ -519,9 +519,10 @@ def _feed_forward(read: _ShapeReader) -> Callable[[int], Dense | Experts]:
     def one(index: int) -> Dense | Experts:
         if sparse is not None and _has_experts(read, index):
             return sparse
-        return Dense(
-            read.number(name, "ffn_hidden_size", "ffn_dim"), is_gated=family.is_gated, bias=read.flag(family.mlp_bias)
-        )
+        names = (name, "ffn_hidden_size", "ffn_dim")
+        size = read.optional(*names) if family.network_ratio else read.number(*names)
+        wide = family.network_ratio * read.number("hidden_size") if size is None else size
+        return Dense(wide, is_gated=family.is_gated, bias=read.flag(family.mlp_bias))
 
     return one
 
@@ -1259,7 +1260,7 @@ def _dtype(*parts: Mapping[str, Any]) -> str | None:
 
 _AROUND = (
     "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
-    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "vision_feature_layer",
+    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "text_config", "vision_feature_layer",
 )  # fmt: skip
 """Fields outside a tower's own configuration that decide its sizes."""
 
