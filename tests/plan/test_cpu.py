@@ -11,9 +11,11 @@ import pytest
 from command_line import run
 from vllm_runbooks.catalog import load
 from vllm_runbooks.host import loading
-from vllm_runbooks.plan import planner
+from vllm_runbooks.lint import knowledge
+from vllm_runbooks.plan import planned, planner, reading
 from vllm_runbooks.plan.budget import budget, subject_in_catalog
 from vllm_runbooks.plan.devices import Device
+from vllm_runbooks.plan.reading import PlanSources
 from vllm_runbooks.plan.settings import settle
 from vllm_runbooks.plan.terms import GIB, Band
 
@@ -146,6 +148,29 @@ def test_this_host_is_planned_with_its_own_memory() -> None:
     (named,) = loading.cards("cpu-64GB")
     assert named.gpu.total is not None
     assert named.gpu.total.low < 62.5 < named.gpu.total.high
+
+
+@pytest.mark.parametrize(
+    ("group", "limit", "at_root"),
+    [("0::/\n", "memory.max", True), ("4:memory:/\n", "memory/memory.limit_in_bytes", True),
+     ("0::/user.slice\n", "user.slice/memory.max", False)],
+)  # fmt: skip
+@pytest.mark.parametrize(("version", "reads"), [("0.23.0", False), ("0.24.0", True)])
+def test_the_limit_of_a_container_is_planned_as_the_release_reads_it(
+    tmp_path: Path, group: str, limit: str, version: str, *, at_root: bool, reads: bool
+) -> None:
+    """Since 0.24 vLLM takes its share of a container's limit; before, and in a systemd slice, the kernel ends it."""
+    (tmp_path / "groups").write_text(group, "ascii")
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    (tmp_path / limit).write_text(f"{3 * GIB}\n", "ascii")
+    card = loading.this_cpu(tmp_path / "groups", tmp_path)
+    assert (card.limit_gib, card.root_limit_gib) == (3.0, 3.0 if at_root else None)
+
+    sources = PlanSources(planner.model, lambda _: None, lambda _: (card,), knowledge.knowledge)
+    found = planned.plan(reading.read(sources, "Qwen/Qwen3-0.6B", "cpu", vllm=version, sizes={"tp": 1}))
+    is_read = reads and at_root
+    assert (found.per_gpu[0].total_gib == found.gpus[0].total_gib == 3.0) is is_read
+    assert any("the control group of this process allows 3.00 GiB" in text for text in found.limits) is not is_read
 
 
 def test_a_share_that_is_not_free_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:

@@ -269,6 +269,7 @@ def test_the_written_script_is_valid_bash(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n", str(tmp_path / "start.sh")], check=False).returncode == 0
 
 
+MLLAMA = ("meta-llama/Llama-3.2-11B-Vision-Instruct", "--gpus", "H100-80GB", "--tp", "1")
 SHARE = ("--gpu-memory-utilization", "0.75")
 QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibration", "--tp", "1")
 
@@ -294,6 +295,10 @@ QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibr
         ((*QWEN, "--num-gpu-blocks-override", "100"), "0.04 of one request of 40,960 tokens"),
         (("Qwen/Qwen3-30B-A3B", "--gpus", "2xA100-80GB", "--vllm", "0.7.2", "--tp", "2"), "implements no Qwen3Moe"),
         (("upstage/Solar-Open-100B", "--gpus", "8xH100", "--vllm", "0.11.0", "--tp", "8"), "implements no SolarOpen"),
+        # Transformers' own class, which these releases try instead, lacks what they call.
+        ((*MLLAMA, "--vllm", "0.11.2"), "implements no MllamaForConditionalGeneration"),
+        ((*MLLAMA, "--vllm", "0.33.0"), "implements no MllamaForConditionalGeneration"),
+        ((*MLLAMA, "--vllm", "0.10.2", "--env", "VLLM_USE_V1=1"), "the V1 engine lacks: cross attention"),
         (
             ("nvidia/Qwen3.6-27B-NVFP4", "--gpus", "A100-80GB", "--vllm", "0.16.0", "--tp", "1"),
             "modelopt needs compute capability 8.9",

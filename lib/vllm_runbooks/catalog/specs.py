@@ -144,6 +144,10 @@ class HostGpu:
     used_gib: float | None = None
     """Memory in use when it was inspected; None if unknown, or if it was named and counts as
     idle."""
+    limit_gib: float | None = None
+    """Memory of this host that processes here may use, if a control group limits it."""
+    root_limit_gib: float | None = None
+    """Limit of the control group at the root of this file system, as in a container."""
 
 
 Read = Callable[[str, str | None], tuple[HostGpu, ...]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vllm_runbooks.catalog.load import specs
@@ -10,6 +11,7 @@ from vllm_runbooks.catalog.specs import HostGpu, cpu_size, numa_node
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.files import SNAPSHOT
+from vllm_runbooks.host import memory_limit
 from vllm_runbooks.reading.sources import beginning, cases_folder, load_files
 
 if TYPE_CHECKING:
@@ -26,13 +28,14 @@ def cards(spec: str) -> tuple[HostGpu, ...]:
         InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
     if spec.strip() and cpu_size(spec) == 0:
-        gib = cpu_memory(spec) or 0.0
-        return (HostGpu(numa_node(max(1, round(gib)), gib)),)
+        return (this_cpu(),)
     return specs().gpus(spec, _read_cards, is_snapshot)
 
 
 def cpu_memory(spec: str) -> float | None:
-    """Memory in GiB of a host without GPUs: of `cpu-64GB` 64, of `cpu` this host's; None for other specifications.
+    """Memory in GiB of a host without GPUs; None for other specifications.
+
+    Of `cpu-64GB` it is 64, of `cpu` this host's, or what a control group allows.
 
     Raises:
         InputError: the specification begins as one of a CPU and continues otherwise.
@@ -40,7 +43,18 @@ def cpu_memory(spec: str) -> float | None:
     size = cpu_size(spec)
     if size is None:
         return None
-    return float(size) if size else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    if size:
+        return float(size)
+    here = this_cpu()
+    return here.limit_gib or here.gpu.total.expected if here.gpu.total is not None else None
+
+
+def this_cpu(membership: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> HostGpu:
+    """The memory of this host, with the limits of the control groups of this process that are smaller."""
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    limits = (memory_limit.limit(membership, root)[0], memory_limit.root_limit(root))
+    within, at_root = (most / 2**30 if most is not None and 0 <= most / 2**30 < gib else None for most in limits)
+    return HostGpu(numa_node(max(1, round(gib)), gib), limit_gib=within, root_limit_gib=at_root)
 
 
 def check(spec: str) -> None:

@@ -34,6 +34,15 @@ def limit(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> t
     return min(limits, key=lambda pair: pair[0] - (pair[1] or 0))
 
 
+def root_limit(root: Path = _ROOT) -> int | None:
+    """The limit in bytes that vLLM reads on a CPU since 0.24.0, of the root's group; None if there is none.
+
+    utils/cpu_resource_utils.py, `get_cgroup_memory_limit` (0.24.0 :65, 0.33.0 :70).
+    """
+    limits = (_number(root / names[0]) for names in (_NAMES, ("memory/" + _NAMES_V1[0],)))
+    return next((most for most in limits if most is not None and most >= 0), None)
+
+
 _NO_LIMIT = 1 << 60
 """Limit from which a cgroup v1 has none: it then contains the largest number of pages."""
 

@@ -673,6 +673,13 @@ class _GpuBudget:
                     f"gpu_memory_utilization {self.settings.utilization:g} requires {_gib(self.requested.expected)}, "
                     f"an idle {name} has about {_gib(free.expected)} free: vLLM's check of free memory fails{advice}",
                 )
+        limit = self.device.limit
+        if limit is not None and self.requested is not None and self.requested.expected > limit:
+            mine.add(
+                None,
+                f"the control group of this process allows {_gib(limit)}, which vLLM {self.settings.version} does not "
+                f"read: it plans with {_gib(self.requested.expected)}, and the kernel ends processes beyond the limit",
+            )
         text = self._band("activation")
         if text.expected > left.expected:
             mine.add(

@@ -25,6 +25,8 @@ class Device:
     vendor: str = "nvidia"
     physical: int | None = None
     """Bytes of the data sheet, of which the driver reports no more; None if unknown."""
+    limit: int | None = None
+    """Bytes that a control group allows processes of a host without GPUs; None without a limit."""
 
     @property
     def is_rocm(self) -> bool:
@@ -52,4 +54,5 @@ class Device:
             gpu.memory_bandwidth_gb_s,
             gpu.vendor,
             int(gpu.memory_gib * GIB),
+            None if card.limit_gib is None else int(card.limit_gib * GIB),
         )

@@ -193,7 +193,7 @@ def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
     if not modalities or (architecture is not None and architecture in modalities):
         return ()
     newest = support.load(options.known_releases()[-1]).modalities
-    if architecture and architecture not in newest and _BACKEND in modalities:
+    if architecture and architecture not in {*newest, *_UNRUNNABLE} and _BACKEND in modalities:
         return ()
     named = f"implements no {architecture}" if architecture else "cannot check: the configuration names no architecture"
     return (f"vLLM {version} {named}; without a plugin vLLM rejects it",)
@@ -201,6 +201,10 @@ def _not_implemented(request: PlanningRequest) -> tuple[str, ...]:
 
 _BACKEND = "TransformersMoEForCausalLM"
 """A release with this class runs those of transformers. An architecture that only a later release has is newer."""
+_UNRUNNABLE = ("MllamaForConditionalGeneration",)
+"""Classes of transformers that such a release accepts and cannot run. Mllama's processor has no
+`_get_num_multimodal_tokens`, which a launch calls (0.11.2 models/transformers/multimodal.py:68, 0.32.0 :208;
+transformers 5.19.0); the last release with a class of its own, 0.10.2, runs it in the V0 engine."""
 
 
 def _settled(request: PlanningRequest, settled: LaunchSettings) -> dict[str, Any]:

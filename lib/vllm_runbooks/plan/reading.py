@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog import options as releases
-from vllm_runbooks.catalog.specs import HostGpu, Specs
+from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.catalog.specs import HostGpu, Specs, Total
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.host.model_cache import MAX_CONFIG
@@ -162,7 +164,7 @@ def read(
     wrong = next((f"{key} {size}" for key, size in split.items() if size < 1), None)
     if wrong is not None:
         raise InputError(f"{wrong}: parallel sizes must be at least 1")
-    cards = freest_first(sources.cards(gpus))
+    cards = tuple(_limited(card, release.version) for card in freest_first(sources.cards(gpus)))
     for node in dict.fromkeys(card.node for card in cards):
         fleet.check_host(node)
     parsed = _parsed(name, arguments, release.version, sources.knowledge)
@@ -181,6 +183,20 @@ def read(
         {variable: None if is_secret(variable, value) else value for variable, value in (environment or {}).items()},
         calibrate,
     )
+
+
+_READS_LIMIT: Key = (0, 24)
+"""First release that reads the limit of a container on a CPU (utils/cpu_resource_utils.py, 0.24.0 :157; 0.23.0 reads
+the memory of the NUMA node alone)."""
+
+
+def _limited(card: HostGpu, version: str) -> HostGpu:
+    """A host without GPUs with the memory that the release counts on: the limit of a container, if it reads that."""
+    limit = card.root_limit_gib
+    if limit is None or (releases.version_key(version) or ()) < _READS_LIMIT:
+        return card
+    total = Total(limit, limit, limit, "the memory limit of the container (cgroup)")
+    return replace(card, gpu=replace(card.gpu, total=total))
 
 
 def answered(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views.summary import count_of
 from vllm_runbooks.host import gpu_memory, model_cache, ports
 from vllm_runbooks.host.gpu_memory import Source
+from vllm_runbooks.host.loading import cpu_memory
 from vllm_runbooks.host.records import GpuFacts
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint import render as lint_render
@@ -271,7 +273,7 @@ def _lacking_on_cpu(subject: ServedLaunch) -> str:
     """Why the host's memory is too small for the KV cache of vLLM on a CPU; empty if it is large enough."""
     space = subject.variables.get(CPU_SPACE, "").strip()
     gib = int(space) * max(subject.cards, 1) if re.fullmatch(r"\d{1,9}", space, re.ASCII) else 0
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    total = cpu_memory("cpu") or math.inf
     if gib <= total:
         return ""
     return f"{CPU_SPACE}={space} reserves {gib:,} GiB of KV cache, but this host has {total:,.1f} GiB; lower it"
