@@ -212,6 +212,11 @@ def test_the_port_of_a_service(spec: str, target: str, container: str, rules: li
         ('--speculative-config \'{"method": "ngram", "num_speculative_tokens": 0}\'', ["wrong-key-type"]),
         ('--speculative-config \'{"method": "ngram"}\'', ["conflict"]),
         ('--speculative-config \'{"model": "draft", "num_speculative_token": 1}\'', ["unknown-key"]),
+        (
+            '--speculative-config \'{"method": "ngramm", "num_speculative_token": 1, "prompt_lookup": 1}\'',
+            ["unknown-key", "unknown-key", "wrong-choice"],
+        ),
+        ('--compilation-config \'{"levell": 3, "cudagraph_mod": "FULL"}\'', ["unknown-key", "unknown-key"]),
         ("--load-format Safetensors", []),
         ("--mm-encoder-attn-backend flash_atn", ["wrong-choice"]),
         ("--mamba-backend tritn", ["wrong-choice"]),

@@ -1287,6 +1287,16 @@ def test_fix_prints_remaining_issues_as_lint_does(tmp_path: Path, capsys: pytest
     assert f" --> {target}:2:3\n" in capsys.readouterr().err
 
 
+def test_issues_that_another_fix_removes_are_counted_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The number of fixed issues can be above that of the fixable ones."""
+    script = tmp_path / "bad.sh"
+    script.write_text("vllm serve m --host ::1 --seed 1\n--swap-space 4 --disable-log-requests\n")
+    assert cli.run(["lint", "--vllm", "0.29.0", str(script)]) == 1
+    assert "Found 3 errors (2 fixable with --fix)" in capsys.readouterr().out
+    assert cli.run(["lint", "--fix", "--vllm", "0.29.0", str(script), "-o", str(tmp_path / "good.sh")]) == 1
+    assert capsys.readouterr().err.endswith("Fixed 3 issues (1 through another fix), 0 remaining.\n")
+
+
 def test_annotations_are_escaped_as_github_reads_them() -> None:
     """Percent signs and line breaks are escaped everywhere, colons and commas in properties."""
     assert render.issues.github(FOUND, "a,b:c%\r.sh") == (

@@ -1839,6 +1839,9 @@ def test_a_web_page_is_read_as_displayed() -> None:
         ("for one in ('--a', '--b'):\n    if one in x:\n        cmd.append(one)\ncmd += ['--c']", "m --c"),
         ("for one in more:\n    cmd.append(one)", "m"),
         ("for one, two in ('--a', '--b'):\n    cmd.append(one)", "m"),
+        ("args = cmd\nargs += ['--a']\nargs.append('--b')", "m --a --b"),
+        ("args = cmd\nargs = args + ['--a']", "m"),
+        ("args = cmd\nif x:\n    args = []\nargs += ['--a']", "m"),
     ],
 )
 @pytest.mark.parametrize("around", ["{}", "def f(self):\n{}", "try:\n    pass\nexcept OSError:\n{}"])
@@ -2260,6 +2263,20 @@ def test_variables_that_a_program_sets_are_its_environment(code: str, expected: 
         ("subprocess.call(['vllm', 'serve', 'm'], env=dict(os.environ, A='1', **b))", "m", {"A": "1"}),
         ("subprocess.call(['vllm', 'serve', 'm'], env={**os.environ, 'A': '1'})", "m", {"A": "1"}),
         ("subprocess.call(['vllm', 'serve', 'm'], env=f())", "m", {}),
+        (
+            "e = {'A': '1', 'B': '2'}\ne['B'] = '3'\nsubprocess.run(['vllm', 'serve', 'm'], env=e)",
+            "m",
+            {"A": "1", "B": "3"},
+        ),
+        ("e = os.environ.copy()\ne['A'] = '1'\nsubprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {"A": "1"}),
+        ("e = {'A': '1'}\nif x:\n    e['A'] = '2'\np = subprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {"A": "1"}),
+        ("e = {'A': '1'}\nsubprocess.run(['vllm', 'serve', 'm'], env=e)\ne['A'] = '2'", "m", {"A": "1"}),
+        ("e = {'A': '1'}\ne['A'] = '2'\ne.pop('A')\nsubprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {}),
+        (
+            "e = {'A': '1'}\nf = e\nf['B'] = '2'\nsubprocess.run(['vllm', 'serve', 'm'], env=e)",
+            "m",
+            {"A": "1", "B": "2"},
+        ),
         ("subprocess.run('vllm serve m'.split())", "m", {}),
         ("c = 'vllm serve m'\nsubprocess.run(shlex.split(c), env={'A': '1'})", "m", {"A": "1"}),
         ("subprocess.run('vllm serve m'.join())", None, {}),

@@ -330,10 +330,11 @@ class LintedText:
     @cached_property
     def all_hits(self) -> list[Hit]:
         """Also those that the request or a comment ignores."""
-        hits: dict[tuple[str, int, int, str], Hit] = {}
+        hits: dict[tuple[str, int, int, str, str], Hit] = {}
         for hit in self._all():
             if hit.rule in self.knowledge.rules:
-                hits.setdefault((hit.rule, hit.start, hit.end, hit.where), self._with_certainty(hit))
+                place = (hit.rule, hit.start, hit.end, hit.where, hit.says.get("key", ""))
+                hits.setdefault(place, self._with_certainty(hit))
         return [*hits.values()]
 
     def selected(self, hits: list[Hit]) -> list[Hit]:

@@ -190,7 +190,9 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
     release = tuple(int(part) for part in data.version.split("."))
     text_type = _text_type(facts)
     plain = {str(key).replace("-", "_"): value for key, value in config.items()}
-    for fault in json_options.speculative_faults(plain, release, text_type):
+    faults = list(json_options.speculative_faults(plain, release, text_type))
+    # vLLM reports wrong keys and types together, and only without them the first conflict.
+    for fault in [fault for fault in faults if fault.kind != "conflict"] or faults[:1]:
         place, option = _place(launch, parsed, dest), data.by_dest.get(dest)
         if place is None or option is None or _is_open(fault.says.get("value", "")):
             return
@@ -208,7 +210,6 @@ def _of_speculation(launch: WrittenLaunch, parsed: Parsed, facts: LaunchFacts, d
             says |= found if "nearest" in found else {**found, "choices": _choices(choices)}
             rule, edits = _CHOICE, _edits(launch, parsed, named, found.get("nearest"))
         yield Hit(rule, *place, says, edits, is_call=launch.entry in CALLS)
-        return  # the first one stops vLLM
 
 
 def _text_type(facts: LaunchFacts) -> str | None:

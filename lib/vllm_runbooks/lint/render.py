@@ -334,9 +334,13 @@ def fixed_line(
 def fixed_text(before: Sequence[Issue], after: Sequence[Issue], lang: str | None = None) -> str:
     """`fixed_line` as text."""
     fixed, rest = (Counter(issue.rule for issue in wrong(issues)) for issues in (before, after))
-    count = (fixed - rest).total()
-    text = "Fixed {count} issue, {rest} remaining." if count == 1 else "Fixed {count} issues, {rest} remaining."
-    return Wording(lang)(text, count=count, rest=counted(wrong(after), lang) or 0)
+    count, say = (fixed - rest).total(), Wording(lang)
+    others = count - sum(issue.fix is not None for issue in before)
+    through = say(" ({count} through another fix)", count=others) if others > 0 else ""
+    text = "Fixed {count} issue{through}, {rest} remaining."
+    if count != 1:
+        text = "Fixed {count} issues{through}, {rest} remaining."
+    return say(text, count=count, through=through, rest=counted(wrong(after), lang) or 0)
 
 
 def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:

@@ -91,6 +91,8 @@ class _Program:
             (node for node in ast.walk(text.tree) if isinstance(node, (ast.expr, ast.stmt))),
             key=lambda node: (node.lineno, node.col_offset),
         )
+        self.columns = {node.lineno: node.col_offset for node in reversed(self.nodes) if isinstance(node, ast.stmt)}
+        """Indentation of the first statement of each line."""
         self.work = 0
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
@@ -108,8 +110,16 @@ class _Program:
         self.open: dict[str, list[_Extension]] = {}
         """Lists to which other statements add elements, perhaps, and what they add."""
         extensions = {id(node): _extension(node) for node in self.nodes if isinstance(node, ast.stmt)}
-        self.changed = self._changed({id(part) for item in extensions.values() if item.name for part in item.targets})
+        extended = {id(part) for item in extensions.values() if item.name for part in item.targets}
+        self.changed = self._changed(extended)
         """Lists and mappings that statements change in any other way, with the first such place."""
+        self.items: dict[str, list[tuple[ast.Subscript, ast.Assign]]] = {}
+        """Mappings of which statements only set items, and these."""
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
+                self.items.setdefault(_path(node.targets[0].value), []).append((node.targets[0], node))
+        others = self._changed(extended | {id(item) for items in self.items.values() for item, _ in items})
+        self.items = {name: items for name, items in self.items.items() if name not in others}
         self.extended = {extension.name for extension in extensions.values()} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
@@ -205,7 +215,7 @@ class _Program:
         for node in self.nodes:
             target: ast.expr | None = None
             if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                target = node
+                target = node if id(node) not in extended else None
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
                 target = node.func.value if id(node.func.value) not in extended else None
             while isinstance(target, ast.Subscript):
@@ -478,6 +488,19 @@ class _Program:
         self.reading.settings += settings.values()
         return settings
 
+    def _passed(self, mapping: ast.expr, call: ast.Call) -> dict[str, Setting]:
+        """Environment of a subprocess, with the items that are set before the call and in no branch of it."""
+        name = mapping.id if isinstance(mapping, ast.Name) and _last_name(mapping) != "environ" else ""
+        items = self.items.get(name, ())
+        settings = self._mapping(self.names.get(name, mapping) if items else mapping)
+        for item, statement in items:
+            is_set = statement.lineno < call.lineno and statement.col_offset <= self.columns.get(call.lineno, 0)
+            if is_set and isinstance(item.slice, ast.Constant):
+                name = str(item.slice.value)
+                settings[name] = Setting(name, self._word(statement.value), *self._places(statement), form="python")
+                self.reading.settings.append(settings[name])
+        return settings
+
     def _set(self, key: ast.expr, value: ast.expr, whole: ast.AST) -> None:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             self._set_named(key.value, value, whole)
@@ -497,7 +520,7 @@ class _Program:
         environment = dict(self.environment)
         for keyword in node.keywords:
             if keyword.arg == "env":
-                environment |= self._mapping(keyword.value)
+                environment |= self._passed(keyword.value, node)
         if not node.args:
             return
         named = self._run(node)

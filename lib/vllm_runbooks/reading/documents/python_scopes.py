@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass, field
 
 _MARK = "@"
@@ -57,6 +58,7 @@ def separate(tree: ast.AST) -> None:
             stack += [(part, within) for part in parts if isinstance(part, ast.AST)]
     for node, scope in found:
         _mark(node, scope)
+    _unite(tree, [node for node, _ in found if isinstance(node, ast.Name)])
 
 
 def _mark(node: ast.Name | ast.arg, scope: _Scope) -> None:
@@ -73,6 +75,31 @@ def _mark(node: ast.Name | ast.arg, scope: _Scope) -> None:
                 node.id = marked
             return
         place = place.outer
+
+
+def _unite(tree: ast.AST, names: list[ast.Name]) -> None:
+    """Give a second name of a list or mapping the first one, in place: `args = cmd; args += [...]` extends `cmd`."""
+    assigned: dict[str, list[ast.Assign]] = {}
+    in_place = set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(target := node.targets[0], ast.Name):
+            assigned.setdefault(target.id, []).append(node)
+        elif isinstance(node, ast.AugAssign):
+            in_place.add(id(node.target))
+    stored = Counter(node.id for node in names if not isinstance(node.ctx, ast.Load) and id(node) not in in_place)
+    once = {name: of[0] for name, of in assigned.items() if len(of) == stored[name] == 1}
+    seconds = {
+        name: (assignment, first)
+        for name, assignment in once.items()
+        if isinstance(assignment.value, ast.Name)
+        and (first := assignment.value.id) in once
+        and isinstance(once[first].value, (ast.List, ast.Dict))
+    }
+    for node in names if seconds else ():
+        if node.id in seconds:
+            node.id = seconds[node.id][1]
+    for assignment, _ in seconds.values():
+        assignment.targets, assignment.value = [], ast.copy_location(ast.Constant(None), assignment.value)
 
 
 def plain(name: str) -> str:
