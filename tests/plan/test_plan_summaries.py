@@ -27,6 +27,7 @@ from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.remedies import PlanRemedy, RemedyKind
 from vllm_runbooks.plan.render import plans as render_plans
 from vllm_runbooks.plan.render import summaries
+from vllm_runbooks.reading.arguments.as_typed import as_option
 
 LLAMA = ("meta-llama/Llama-3.3-70B-Instruct", "4xL40S")
 QWEN = ("Qwen/Qwen3-8B", "RTX3090")
@@ -654,6 +655,18 @@ def test_a_table_is_as_wide_as_its_summary() -> None:
     assert lines[:2] == ["A LONG STATE   a", "               Why."]
     assert lines[-1] == "  * note"
     assert max(map(len, lines)) <= WIDEST
+
+
+def test_options_in_a_narrow_table_are_whole() -> None:
+    """In 80 columns a cell breaks between words: an option that is cut cannot be copied."""
+    options = {"max_num_batched_tokens": 300_000, "max_num_seqs": 2000}
+    answer, remedies = planned("Qwen/Qwen3-4B", "RTX3090", options=options)
+    lines = list(map(str, laid_out(summary_view(summaries.summarize(answer, remedies)), Layout(table=80, cut=80))))
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    for remedy in remedies:
+        assert all(as_option(name, value).split()[0] in words for name, value in remedy.changes.items())
+    assert words.count("--max-num-batched-tokens") >= 2
 
 
 def test_the_page_on_planning_shows_real_output(
