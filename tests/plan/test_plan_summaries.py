@@ -27,6 +27,7 @@ from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.remedies import PlanRemedy, RemedyKind
 from vllm_runbooks.plan.render import plans as render_plans
 from vllm_runbooks.plan.render import summaries
+from vllm_runbooks.reading.arguments.as_typed import as_option
 
 LLAMA = ("meta-llama/Llama-3.3-70B-Instruct", "4xL40S")
 QWEN = ("Qwen/Qwen3-8B", "RTX3090")
@@ -541,13 +542,50 @@ def test_explain_shows_everything_after_the_summary(capsys: pytest.CaptureFixtur
 
 
 def test_json_is_the_same_with_and_without_explain(capsys: pytest.CaptureFixture[str]) -> None:
-    """Fitting changes are not in the document."""
+    """The document has the fitting changes either way."""
     words = ("plan", *QWEN[:1], "--gpus", QWEN[1], "--format", "json")
     status, out, _ = run(capsys, *words)
 
     assert status == 1
     assert run(capsys, *words, "--explain") == (1, out, "")
-    assert "remedies" not in json.loads(out)
+    assert json.loads(out)["remedies"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("Qwen/Qwen3-8B", "--gpus", "2xRTX3090"),
+        ("Qwen/Qwen3-8B", "--gpus", "RTX3090"),
+        ("Qwen/Qwen3-32B", "--gpus", "RTX3090", "--tp", "1"),
+        ("openai/gpt-oss-120b", "--gpus", "A10"),
+        ("Qwen/Qwen3-8B", "--gpus", "RTX3090", "--find", "gpus"),
+        ("Qwen/Qwen3-4B", "--gpus", "2xcpu-64GB", "--env", "VLLM_CPU_KVCACHE_SPACE=1"),
+        ("Qwen/Qwen2.5-VL-32B-Instruct", "--gpus", "2xRTX3090", "--vllm", "0.16.0"),
+    ],
+)
+def test_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    """Verdict, reason, every change with its cost and command, the command to run, and the notes."""
+    status, out, _ = run(capsys, "plan", *words, "--offline")
+    document = json.loads(run(capsys, "plan", *words, "--offline", "--format", "json")[1])
+    text, lines = " ".join(out.split()), [line.strip() for line in out.splitlines()]
+
+    assert out.startswith(document["verdict"])
+    assert document["summary"] in text
+    assert (document["fits"] is True) is (status == 0)
+    assert ("run" in document) is any(line.startswith("Run") for line in lines)
+    if "run" in document:
+        assert all(line.strip() in lines for line in document["run"]["command"].splitlines())
+        checks = [f"{name} ✓" for name, state in document["run"]["checks"].items() if state == "passed"]
+        assert all(check in text for check in checks)
+    for number, remedy in enumerate(document["remedies"], 1):
+        row = next(line for line in lines if line.startswith(f"{number}  "))
+        assert remedy["title"].split()[0] in row
+        assert f"{remedy['context']:,}" in row
+        assert all(word in text for word in f"{remedy['title']} {remedy['cost']}".split())
+        assert (remedy["command"] is None) is (remedy["checkpoint"] is not None and "/" not in remedy["checkpoint"])
+    assert sum(line.startswith(("Note ", "Next ")) for line in lines) == len(document["notes"])
+    assert all(" ".join(note["text"].split())[:60] in text for note in document["notes"])
+    assert not any("verdict" in layout for layout in document.get("layouts", ()))
 
 
 def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
@@ -562,6 +600,8 @@ def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) 
     assert any(re.match(r"  weights +58\.\d\d  58\.\d\d to 5\d\.\d\d +58\.90 +[+-]0\.\d\d$", line) for line in lines)
     assert "FOR CALIBRATION" not in out
     assert "FOR CALIBRATION" in run(capsys, *words, "--explain")[1]
+    document = json.loads(run(capsys, *words, "--format", "json")[1])
+    assert (document["verdict"], document["summary"]) == ("AS PLANNED", lines[1].strip())
 
 
 @in_one_test(
@@ -654,6 +694,18 @@ def test_a_table_is_as_wide_as_its_summary() -> None:
     assert lines[:2] == ["A LONG STATE   a", "               Why."]
     assert lines[-1] == "  * note"
     assert max(map(len, lines)) <= WIDEST
+
+
+def test_options_in_a_narrow_table_are_whole() -> None:
+    """In 80 columns a cell breaks between words: an option that is cut cannot be copied."""
+    options = {"max_num_batched_tokens": 300_000, "max_num_seqs": 2000}
+    answer, remedies = planned("Qwen/Qwen3-4B", "RTX3090", options=options)
+    lines = list(map(str, laid_out(summary_view(summaries.summarize(answer, remedies)), Layout(table=80, cut=80))))
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    for remedy in remedies:
+        assert all(as_option(name, value).split()[0] in words for name, value in remedy.changes.items())
+    assert words.count("--max-num-batched-tokens") >= 2
 
 
 def test_the_page_on_planning_shows_real_output(

@@ -557,6 +557,10 @@ class PlanComparison:
     missing: tuple[str, ...] = ()
     """Missing inputs."""
     residuals: tuple[Residual, ...] = ()
+    verdict: str | None = field(default=None, metadata=OMIT_NONE)
+    """"AS PLANNED", "OFF" or "NOT COMPARED", in the document of `plan --from-log`."""
+    summary: str | None = field(default=None, metadata=OMIT_NONE)
+    """Reason of the verdict."""
 
 
 @dataclass(frozen=True)

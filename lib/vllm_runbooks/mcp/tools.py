@@ -28,7 +28,10 @@ _SUMMARY_KEYS = {
     "diagnose": ("files", "outcome", "vllm", "root_cause", "internal_error", "remedies"),
     "lint": ("vllm", "issues", "fixed"),
     "migrate": ("vllm", "issues", "changed_defaults", "fixed", "diff"),
-    "plan": ("model", "vllm", "gpus", "fits", "layout", "kv_cache", "limits", "found", "deployment", "layouts"),
+    "plan": (
+        *("model", "vllm", "gpus", "fits", "verdict", "summary", "remedies", "run", "notes"),
+        *("layout", "kv_cache", "limits", "found", "deployment", "layouts"),
+    ),
     "probe": ("verdict", "reason", "vllm", "cause"),
 }
 """Keys of the documents that a reply without details has."""
@@ -167,7 +170,7 @@ def plan(
     summary = summaries.summarize(answer, remedies, options=[*options], again=again, origin=origin or "")
     first = summaries.layout_of_first_change(answer, remedies)
     blocks = [*summary_view(summary), *([BLANK, *plans.details(answer, first)] if details else [])]
-    return _reply("plan", blocks, answer, details=details)
+    return _reply("plan", blocks, summaries.with_text(answer, remedies, summary), details=details)
 
 
 def probe(*, url: str, model: str, gpus: str, details: bool) -> Reply:

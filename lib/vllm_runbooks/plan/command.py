@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,20 +177,20 @@ def plan(
             answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
     if deploy is not None:
         _deploy(request, answer, deploy, port=port, retries_posts=retry_posts)
+    is_searched = what != Find.GPUS and (what is None or answer.fits is False)
+    with terminal.waiting("searching for changes that make it fit"):
+        remedies = planner.remedies(request, answer) if is_searched else ()
+    repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
+    repeated += ["--calibration", str(calibration)] if calibration is not None else []
+    repeated += ["--no-calibration"] * no_calibration + ["--offline"] * offline
+    folder = str(deploy) if deploy is not None and answer.fits is not False else ""
+    origin = request.model.source if request.model.is_downloaded or request.model.is_assumed else None
+    summary = summaries.summarize(
+        answer, remedies, options=repeated, folder=folder, again=_again(explain=explain), origin=origin or ""
+    )
     if form == "json":
-        output.write_json(to_json(answer))
+        output.write_json(to_json(summaries.with_text(answer, remedies, summary)))
     else:
-        is_searched = what != Find.GPUS and (what is None or answer.fits is False)
-        with terminal.waiting("searching for changes that make it fit"):
-            remedies = planner.remedies(request, answer) if is_searched else ()
-        repeated = [*arguments, *(word for member in environment for word in ("--env", member))]
-        repeated += ["--calibration", str(calibration)] if calibration is not None else []
-        repeated += ["--no-calibration"] * no_calibration + ["--offline"] * offline
-        folder = str(deploy) if deploy is not None and answer.fits is not False else ""
-        origin = request.model.source if request.model.is_downloaded or request.model.is_assumed else None
-        summary = summaries.summarize(
-            answer, remedies, options=repeated, folder=folder, again=_again(explain=explain), origin=origin or ""
-        )
         detailed = summaries.layout_of_first_change(answer, remedies)
         _show(summary, answer if explain else None, detailed)
     return int(answer.fits is not True)
@@ -263,10 +264,10 @@ def _from_log(
     if out is not None:
         rows = planner.keep(comparison, out)
         output.say(f"wrote {out}: {rows} rows")
+    about = (Path(log).name, gpus or "", f"vLLM {vllm}" if vllm else "")
+    summary = summaries.summarize_comparison(comparison, about, again=_again(explain=explain))
     if form == "json":
-        output.write_json(to_json(comparison))
+        output.write_json(to_json(replace(comparison, verdict=summary.state, summary=summary.sentence)))
     else:
-        about = (Path(log).name, gpus or "", f"vLLM {vllm}" if vllm else "")
-        again = _again(explain=explain)
-        _show(summaries.summarize_comparison(comparison, about, again=again), comparison if explain else None)
+        _show(summary, comparison if explain else None)
     return int(comparison.off is not None or not comparison.terms)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from vllm_runbooks.core.record_forms import UNPRINTED
+from vllm_runbooks.core.record_forms import OMIT_NONE, UNPRINTED
+from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.records import CommandRelease
 
 
@@ -156,7 +157,75 @@ class FindAnswer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanChecks:
+    """Results of the checks of a command: "passed", or "unknown"."""
+
+    lint: str
+    plan: str
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """A change with which a model fits: a row of the text's table."""
+
+    title: str
+    cost: str
+    context: int
+    """`max_model_len` with the change."""
+    concurrency: float | None
+    """Concurrent requests of `concurrency_tokens` tokens, over all replicas."""
+    concurrency_tokens: int
+    fits: bool | None
+    """None if it fits by the expected values, not by the conservative ones."""
+    layout: ParallelLayout
+    edits: tuple[Edit, ...]
+    """Changed options and environment variables other than parallel sizes."""
+    checkpoint: str | None
+    """Another checkpoint, or its description if the catalog has none."""
+    gpus: int | None
+    """Number of GPUs, if more are needed."""
+    command: str | None
+    """None for a checkpoint without a name."""
+    checks: PlanChecks
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    """The command to run, of the plan or of a change."""
+
+    command: str
+    remedy: int | None
+    """Number of the change in `remedies`, from 1; None for the plan itself."""
+    checks: PlanChecks
+
+
+@dataclass(frozen=True)
+class PlanNote:
+    """A note or a next step."""
+
+    kind: str
+    """"note" or "next"."""
+    text: str
+    command: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanText:
+    """What the text of an answer says; absent from the layouts inside it."""
+
+    verdict: str | None = field(default=None, metadata=OMIT_NONE)
+    """"FITS", "FITS AT 48,384" if only a shorter context than the default fits, "DOES NOT FIT" or "UNCERTAIN"."""
+    summary: str | None = field(default=None, metadata=OMIT_NONE)
+    """Capacity, or the reason."""
+    remedies: tuple[PlannedChange, ...] | None = field(default=None, metadata=OMIT_NONE)
+    """Changes with which it fits, the cheapest first; none if it fits."""
+    run: RunCommand | None = field(default=None, metadata=OMIT_NONE)
+    """Absent if nothing can be run as it is."""
+    notes: tuple[PlanNote, ...] | None = field(default=None, metadata=OMIT_NONE)
+
+
+@dataclass(frozen=True)
+class Plan(PlanText):
     """One layout of a model: output of `plan --format json`."""
 
     model: str
@@ -229,7 +298,7 @@ class StartFiles:
 
 
 @dataclass(frozen=True)
-class Layouts:
+class Layouts(PlanText):
     """Every layout on the GPUs, the best first."""
 
     model: str

@@ -47,7 +47,7 @@ from vllm_runbooks.plan import remedies as plan_remedies
 from vllm_runbooks.plan.budget import PlannedModel
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
-from vllm_runbooks.plan.render.summaries import layout_of_first_change, summarize
+from vllm_runbooks.plan.render.summaries import layout_of_first_change, summarize, with_text
 from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading.arguments.typed import option_words
 
@@ -458,7 +458,8 @@ def plan(
     details = render_plans.details_html(answer, layout_of_first_change(answer, remedies))
     sections = (("Answer", summary_html(summary)), ("Layouts and memory", details))
     outcome = f"it {summary.state.lower()}" if summary.state.startswith("FITS AT") else _OUTCOMES[answer.fits]
-    return BrowserAnswer(to_json(answer), int(answer.fits is not True), outcome, sections, shared=shared)
+    document = to_json(with_text(answer, remedies, summary))
+    return BrowserAnswer(document, int(answer.fits is not True), outcome, sections, shared=shared)
 
 
 def _with_links(summary: Summary, fields: Mapping[str, str | None]) -> Summary:

@@ -150,7 +150,10 @@ class SentenceLines:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells in columns as wide as they need; where all of them are too wide, the widest are wrapped."""
+    """Cells in columns as wide as they need; where all of them are too wide, the widest are wrapped.
+
+    Numbers are never broken, nor options of vLLM; words of half the table only where nothing else helps.
+    """
 
     head: Sequence[Words]
     rows: Sequence[Sequence[Words]]
@@ -162,8 +165,7 @@ class Table:
         table = [tuple(map(styled, row)) for row in (self.head, *self.rows)]
         widths = [max(columns.width(str(row[i])) for row in table) for i in range(len(self.head))]
         if layout.table is not None:
-            least = [self._least(i, [row[i] for row in table]) for i in range(len(self.head))]
-            _narrow(widths, least, layout.table - len(self.indent))
+            self._fit(widths, table, layout.table - len(self.indent))
         rows: list[Styled] = []
         for row in table:
             cells = [_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -172,10 +174,19 @@ class Table:
                 rows.append(self._row(parts, widths))
         return rows
 
-    def _least(self, column: int, cells: Sequence[Styled]) -> int:
-        """Minimum width of a column: numbers and the words of their header are never broken."""
-        longest = max((columns.width(word) for cell in cells for word in str(cell).split()), default=0)
-        return longest if column in self.numeric else min(longest, _LEAST)
+    def _fit(self, widths: list[int], table: Sequence[Sequence[Styled]], room: int) -> None:
+        """Narrow the columns: texts to a readable width, headers of numbers, texts between words, then long words."""
+        cells = [" ".join(str(row[i]) for row in table).split() for i in range(len(widths))]
+        words = [max(map(columns.width, column), default=0) for column in cells]
+        whole = [word if word <= max(room // 2, _LEAST) else _LEAST for word in words]
+        readable = [max(word, _READABLE) for word in whole]
+        _narrow(widths, self._least(widths, readable), room)
+        for least in (readable, whole, [min(word, _LEAST) for word in words]):
+            _narrow(widths, self._least(words, least), room)
+
+    def _least(self, of_numbers: Sequence[int], of_texts: Sequence[int]) -> list[int]:
+        pairs = enumerate(zip(of_numbers, of_texts, strict=True))
+        return [number if i in self.numeric else text for i, (number, text) in pairs]
 
     def _row(self, parts: Sequence[Styled], widths: Sequence[int]) -> Styled:
         spans: list[TextSpan] = [(self.indent, None)]
@@ -188,7 +199,8 @@ class Table:
         return row if len(parts) - 1 in self.numeric else row.part(0, len(str(row).rstrip()))
 
 
-_LEAST = 12
+_LEAST, _READABLE = 12, 24
+"""Columns of a text at least, and before a header of numbers is wrapped."""
 
 
 def _cell(cell: Styled, width: int) -> list[Styled]:

@@ -356,7 +356,7 @@ def shell_words(text: str) -> list[str]:
     for piece in _SHELL.finditer(text):
         if piece["blank"] or piece["end"]:
             continue
-        if words and re.fullmatch(r"--[^\s=]+", words[-1]) and not piece[0].startswith("-"):
+        if words and re.fullmatch(r"--[^\s=]+", words[-1]) and not re.match(r"-(?!\d)", piece[0]):
             words[-1] += f" {piece[0]}"
         else:
             words.append(piece[0])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.core.records import PlanComparison
+from vllm_runbooks.core.records import Edit, PlanComparison
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.styled import Tone
@@ -32,7 +32,18 @@ from vllm_runbooks.plan.inverse import UNKNOWN_CONTEXT
 from vllm_runbooks.plan.layouts import IDLE
 from vllm_runbooks.plan.planned import warnings
 from vllm_runbooks.plan.questions import ONE_GPU
-from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedGpu
+from vllm_runbooks.plan.records import (
+    Find,
+    FindAnswer,
+    Layouts,
+    ParallelLayout,
+    Plan,
+    PlanChecks,
+    PlannedChange,
+    PlannedGpu,
+    PlanNote,
+    RunCommand,
+)
 from vllm_runbooks.plan.remedies import PlanRemedy
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
@@ -86,9 +97,8 @@ def summarize(
         is_shortened: Whether the plan's context is shorter than the default because the default does not fit.
         origin: Where the model's files are from; empty for the catalog and local folders.
     """
-    plans = plan_words.ranked(answer) if isinstance(answer, Layouts) else [answer]
-    best = plans[0] if plans else None
-    others = len(plans) - 1
+    best = _best(answer)
+    others = len(plan_words.ranked(answer)) - 1 if isinstance(answer, Layouts) else 0
     about = (short_model_name(answer.model), gpus_text(answer.gpus), _release(answer), *_context(best))
     sentences = []
     if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
@@ -116,6 +126,51 @@ def summarize(
         table=_table(remedies) if remedies else None,
     )
     return plan_words.on_cpus(summary) if plan_words.is_on_cpus(answer.gpus) else summary
+
+
+def with_text(answer: Plan | Layouts, remedies: Sequence[PlanRemedy], summary: Summary) -> Plan | Layouts:
+    """The answer with what its summary says, for a JSON document."""
+    number = next((n for n, remedy in enumerate(remedies, 1) if remedy.plan.deployment), None)
+    command = summary.fix.command if summary.fix is not None else ""
+    plan = remedies[number - 1].plan if number else _best(answer)
+    told = replace(
+        answer,
+        verdict=summary.state,
+        summary=summary.sentence,
+        remedies=tuple(_changes(remedies)),
+        run=RunCommand(command, number, _checks(plan)) if command and plan is not None else None,
+        notes=tuple(PlanNote(step.name.lower(), step.text, step.command or None) for step in summary.steps),
+    )
+    return plan_words.on_cpus(told) if plan_words.is_on_cpus(answer.gpus) else told
+
+
+def _best(answer: Plan | Layouts) -> Plan | None:
+    return next(iter(plan_words.ranked(answer)), None) if isinstance(answer, Layouts) else answer
+
+
+def _checks(plan: Plan) -> PlanChecks:
+    return PlanChecks(plan.lint, "passed" if plan.fits else "unknown")
+
+
+def _changes(remedies: Sequence[PlanRemedy]) -> Iterator[PlannedChange]:
+    if remedies:
+        tokens, has_several = _compared_tokens(remedies), _has_several(remedies)
+    for remedy in remedies:
+        ranks = remedy.budget.settings.ranks
+        yield PlannedChange(
+            _change_text(remedy, has_several=has_several),
+            "; ".join(remedy.costs),
+            remedy.context,
+            remedy.concurrency(tokens),
+            tokens,
+            remedy.plan.fits,
+            ParallelLayout(remedy.copies, ranks.tensor, ranks.pipeline, ranks.data),
+            tuple(Edit("env" if name.isupper() else "set", name, value) for name, value in remedy.changes.items()),
+            remedy.checkpoint or None,
+            remedy.gpus,
+            short_command(remedy.plan) or None,
+            _checks(remedy.plan),
+        )
 
 
 def summarize_comparison(compared: PlanComparison, about: Sequence[str] = (), *, again: str = "") -> Summary:
@@ -327,7 +382,8 @@ def _run(best: Plan | None, remedies: Sequence[PlanRemedy]) -> tuple[str, Sugges
         return "", None
     if not (command := short_command(plan)):
         return "", None
-    marks = check_marks((("lint", plan.lint), ("plan", "passed" if plan.fits else "unknown")))
+    checks = _checks(plan)
+    marks = check_marks((("lint", checks.lint), ("plan", checks.plan)))
     fix = SuggestedFix("", checks=marks, is_command=False, command=command)
     return f"Run {number}" if number else "Run", fix
 
@@ -393,8 +449,7 @@ def _in_one_line(word: str) -> str:
 
 
 def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
-    has_several = any(remedy.copies * remedy.budget.settings.ranks.cards > 1 for remedy in remedies)
-    tokens = min(_REQUEST, *(remedy.context for remedy in remedies))
+    has_several, tokens = _has_several(remedies), _compared_tokens(remedies)
     rows = []
     for number, remedy in enumerate(remedies, 1):
         count = remedy.concurrency(tokens)
@@ -404,6 +459,14 @@ def _table(remedies: Sequence[PlanRemedy]) -> SummaryTable:
     length = f"{tokens:,}" if tokens % 1024 else f"{tokens // 1024}K"
     head = ("", "Fits with", "context", f"concurrency at {length}", "cost")
     return SummaryTable(head, tuple(rows), frozenset((2, 3)), is_last_below=True)
+
+
+def _has_several(remedies: Sequence[PlanRemedy]) -> bool:
+    return any(remedy.copies * remedy.budget.settings.ranks.cards > 1 for remedy in remedies)
+
+
+def _compared_tokens(remedies: Sequence[PlanRemedy]) -> int:
+    return min(_REQUEST, *(remedy.context for remedy in remedies))
 
 
 def changed_layout(remedy: PlanRemedy) -> str:
