@@ -339,7 +339,7 @@ def test_models_of_the_source_documents_are_in_the_catalog(shelf: Specs, name: s
         ("deepseek-ai/DeepSeek-V3", {"is_mla": True, "needs_remote_code": None, "quantization": "fp8"}),
         ("Qwen/Qwen3-235B-A22B-FP8", {"kv_heads": 4, "moe_intermediate_size": 1536, "is_mla": False}),
         ("Qwen/Qwen2.5-0.5B-Instruct", {"dtype": None, "head_dim": 64, "ties_embeddings": True}),
-        ("zai-org/AutoGLM-Phone-9B", {"max_positions": None, "quantization": None, "is_mla": False}),
+        ("zai-org/AutoGLM-Phone-9B", {"max_positions": 65536, "quantization": None, "is_mla": False}),
         ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
         ("BAAI/bge-m3", {"max_positions": 8192}),
         ("BAAI/bge-base-en-v1.5", {"max_positions": 512}),
