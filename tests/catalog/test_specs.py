@@ -341,7 +341,7 @@ def test_models_of_the_source_documents_are_in_the_catalog(shelf: Specs, name: s
         ("deepseek-ai/DeepSeek-V3", {"is_mla": True, "needs_remote_code": None, "quantization": "fp8"}),
         ("Qwen/Qwen3-235B-A22B-FP8", {"kv_heads": 4, "moe_intermediate_size": 1536, "is_mla": False}),
         ("Qwen/Qwen2.5-0.5B-Instruct", {"dtype": None, "head_dim": 64, "ties_embeddings": True}),
-        ("zai-org/AutoGLM-Phone-9B", {"max_positions": None, "quantization": None, "is_mla": False}),
+        ("zai-org/AutoGLM-Phone-9B", {"max_positions": 65536, "quantization": None, "is_mla": False}),
         ("meta-llama/Meta-Llama-3.1-8B", {"max_positions": 131072, "modalities": ()}),
         ("BAAI/bge-m3", {"max_positions": 8192}),
         ("BAAI/bge-base-en-v1.5", {"max_positions": 512}),
@@ -520,6 +520,42 @@ def test_a_broken_file_is_named_by_file_line_and_field(tmp_path: Path, name: str
     (tmp_path / "releases").symlink_to(options.releases_dir())
     _, problems = spec_files.compile_specs(tmp_path)
     assert any(said in problem for problem in problems), problems
+
+
+BASE = "id: o/base\nsource: s\nconfig: {architectures: [X], layers: 2, text_config: {heads: 4, dtype: a}}\n"
+
+
+def _models(folder: Path, **files: str) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog of models of the organization `o`."""
+    (folder / "models" / "o").mkdir(parents=True)
+    for name, text in files.items():
+        (folder / "models" / "o" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    index, problems = spec_files.compile_specs(folder)
+    return {name: json.loads(text)["config"] for name, text in index["models"].items()}, problems
+
+
+def test_a_model_has_the_configuration_of_the_one_it_is_like(tmp_path: Path) -> None:
+    """A model's own fields are over those of the model that `like` names, also in the parts of a configuration."""
+    own = "id: o/own\nsource: s\nlike: o/base\nconfig: {layers: null, text_config: {heads: 8}}\n"
+    same = "id: o/same\nsource: s\nlike: o/base\n"
+
+    configs, problems = _models(tmp_path, base=BASE, own=own, same=same)
+
+    assert problems == []
+    assert configs["o/same"] == configs["o/base"]
+    assert configs["o/own"] == {"architectures": ["X"], "layers": None, "text_config": {"heads": 8, "dtype": "a"}}
+
+
+@pytest.mark.parametrize("named", ["o/missing", "o/same"])
+def test_a_model_is_like_one_with_its_own_configuration(tmp_path: Path, named: str) -> None:
+    """`like` names no missing model and no model that is itself like another one."""
+    same = "id: o/same\nsource: s\nlike: o/base\n"
+
+    _, problems = _models(tmp_path, base=BASE, same=same, other=f"id: o/other\nsource: s\nlike: {named}\n")
+
+    assert len(problems) == 1
+    assert problems[0].startswith("models/o/other.yaml:3: like: ")
+    assert "is not a model of the catalog with its own configuration" in problems[0]
 
 
 def test_a_whole_folder_is_checked_with_its_specifications(tmp_path: Path) -> None:

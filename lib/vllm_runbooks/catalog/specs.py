@@ -281,8 +281,10 @@ class ModelFile(Authored):
     """`<org>/<repo>`, as on the Hub; the file's path."""
     source: str
     """Source of the configuration."""
-    config: dict[str, Any]
-    """The part of `config.json` that affects vLLM."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """The part of `config.json` that affects vLLM; with `like`, only the fields that differ."""
+    like: str = ""
+    """Id of the model of the catalog whose configuration this one has, apart from `config`."""
     is_partial: bool = False
     """The source has only a part of `config.json`: missing fields are unknown, not absent."""
     needs_remote_code: bool | None = None

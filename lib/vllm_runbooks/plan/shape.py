@@ -494,7 +494,9 @@ def _has_experts(read: _ShapeReader, index: int) -> bool:
     if isinstance(listed, Sequence) and not isinstance(listed, str):
         return index < len(listed) and listed[index] != "dense"
     if "expert_layer_period" in family.defaults:
-        return index % read.number("expert_layer_period") == read.number("expert_layer_offset")
+        # One expert is a dense network (0.33.0 models/jamba.py:145).
+        has_router = read.number(*family.mixture.count) > 1
+        return has_router and index % read.number("expert_layer_period") == read.number("expert_layer_offset")
     names = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
     first = next((fields[name] for fields in (config, family.defaults) for name in names if name in fields), 0) or 0
     if isinstance(frequency, Sequence):

@@ -118,12 +118,27 @@ def _totals(table: GpuTable) -> GpuTable:
     return replace(table, gpus=tuple(replace(gpu, total=total(gpu)) for gpu in table.gpus))
 
 
-def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
+def _like(file: ModelFile, path: Path) -> Path:
+    """File of the model whose configuration a model has."""
+    return path.parents[1] / f"{file.like}.yaml"
+
+
+def _over(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with other values for some of its fields, also in its parts."""
+    both = {key for key, value in changes.items() if isinstance(value, dict) and isinstance(base.get(key), dict)}
+    return {**base, **changes, **{key: _over(base[key], changes[key]) for key in both}}
+
+
+def _model_problems(file: ModelFile, path: Path) -> Iterator[Problem]:
+    expected = f"{path.parent.name}/{path.stem}"
     if file.id != expected:
         yield ("id",), f"is {file.id!r}; the file's place says {expected!r}"
     if not file.source:
         yield ("source",), "is empty; add a source"
-    if specs.model_from_config(file.config).architecture is None:
+    if file.like:
+        if not _like(file, path).is_file() or "\nlike:" in _like(file, path).read_text(encoding="utf-8"):
+            yield ("like",), f"{file.like!r} is not a model of the catalog with its own configuration"
+    elif specs.model_from_config(file.config).architecture is None:
         yield ("config", "architectures"), "names no class"
 
 
@@ -160,10 +175,13 @@ def read_spec(path: Path, where: str, kind: str) -> Any:
         if isinstance(value, DefaultReviews):
             return _default_problems(value, options.names(path.parent / "releases"))
         if isinstance(value, ModelFile):
-            return _model_problems(value, f"{path.parent.name}/{path.stem}")
+            return _model_problems(value, path)
         return ()
 
-    return read_record(path, where, ADAPTERS[kind], problems_of)
+    read = read_record(path, where, ADAPTERS[kind], problems_of)
+    if isinstance(read, ModelFile) and read.like:
+        return replace(read, config=_over(read_spec(_like(read, path), where, kind).config, read.config))
+    return read
 
 
 def kind_of(path: Path) -> str | None:
