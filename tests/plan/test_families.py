@@ -72,6 +72,11 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     ),
     # vLLM's own class (0.32.0 transformers_utils/configs/qwen3_asr.py), whose text part is not transformers'.
     "qwen3_asr": {"max_position_embeddings": 128000},
+    # vLLM's copy of the class of the models' own files (0.6.6 transformers_utils/configs/exaone.py).
+    "exaone": {
+        "num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": True, "max_position_embeddings": 2048,
+        "vocab_size": 102400,
+    },
     # The classes of the models' own files (https://github.com/inclusionAI/Ling, configuration_bailing_moe.py).
     "bailing_moe": {
         "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,

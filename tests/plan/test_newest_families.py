@@ -325,15 +325,28 @@ def test_unread_variants_of_deepseek_v4_are_unknown(changed: dict[str, Any], mis
 @pytest.mark.parametrize(
     ("changed", "missing"),
     [
-        ({"gating": "per-element"}, "gating"),
         ({"num_attention_heads_per_layer": [48, 64]}, "num_attention_heads_per_layer"),
         ({"num_attention_heads_per_layer": ["x"] * 40}, "num_attention_heads_per_layer"),
         ({"swa_attention_sink_enabled": True}, "swa_attention_sink_enabled"),
     ],
 )
 def test_unread_variants_of_laguna_are_unknown(changed: dict[str, Any], missing: str) -> None:
-    """Gates per element, odd lists of heads, and sinks are named."""
+    """Odd lists of heads and sinks are named."""
     assert any(missing in field for field in shape({**_config("poolside/Laguna-XS-2.1"), **changed}).missing)
+
+
+@pytest.mark.parametrize(("gating", "columns"), [(False, 0), (True, 1), ("per-head", 1), ("per-element", 128)])
+def test_gates_of_laguna(gating: bool | str, columns: int) -> None:
+    """A head has no gate, one, or one for each of its values; the number is the class's of vLLM 0.33.0."""
+    config = _config("poolside/Laguna-M.1")
+    heads = config["num_hidden_layers"] * config["num_attention_heads"]
+
+    def parameters(gates: bool | str) -> int:
+        count = inventory(shape({**config, "gating": gates})).parameters()
+        assert count is not None
+        return count
+
+    assert parameters(gating) - parameters(False) == heads * columns * config["hidden_size"]
 
 
 def test_a_text_part_alone_has_no_encoder() -> None:

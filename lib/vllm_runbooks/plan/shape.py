@@ -635,15 +635,16 @@ def _sliding(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _laguna(read: _ShapeReader, layers: int) -> Iterable[Layer]:
-    """Sliding layers may have other heads; each head has a gate (0.33.0 models/laguna.py:334)."""
+    """Sliding layers may have other heads; each head or each of its values has a gate (0.33.0 models/laguna.py:336)."""
     heads = read.config.get("num_attention_heads_per_layer") or [read.number("num_attention_heads")] * layers
-    if read.get("gating") not in (True, "per-head"):
-        read.fail("gating")
+    gating = read.get("gating")
+    gates_heads = gating is True or gating == "per-head"
+    is_gated = bool(gating) and not gates_heads
     if not _is_list(heads) or len(heads) != layers or not all(map(_is_size, heads)):
         read.fail("num_attention_heads_per_layer")
     for layer, count in zip(_sliding(read, layers), heads, strict=True):
         if isinstance(layer.mixer, Attention):
-            yield replace(layer, mixer=replace(layer.mixer, heads=count, gates_heads=True))
+            yield replace(layer, mixer=replace(layer.mixer, heads=count, gates_heads=gates_heads, is_gated=is_gated))
 
 
 def _linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
