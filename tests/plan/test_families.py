@@ -72,10 +72,11 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
     ),
     # vLLM's own class (0.32.0 transformers_utils/configs/qwen3_asr.py), whose text part is not transformers'.
     "qwen3_asr": {"max_position_embeddings": 128000},
-    # vLLM's copy of the class of the models' own files (0.6.6 transformers_utils/configs/exaone.py).
+    # vLLM's copy of the class of the models' own files (0.6.6 transformers_utils/configs/exaone.py), and `getattr` of
+    # its model (0.33.0 models/exaone.py).
     "exaone": {
         "num_key_value_heads": None, "head_dim": None, "tie_word_embeddings": True, "max_position_embeddings": 2048,
-        "vocab_size": 102400,
+        "vocab_size": 102400, "attention_bias": False, "mlp_bias": False,
     },
     # The classes of the models' own files (https://github.com/inclusionAI/Ling, configuration_bailing_moe.py).
     "bailing_moe": {
@@ -83,11 +84,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
         "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
         "num_nextn_predict_layers": 0,
     },
-    # `getattr` of vLLM's classes (0.33.0 models/glm4.py:162, models/exaone.py); the class of Exaone is the model's own.
+    # `getattr` of vLLM's class (0.33.0 models/glm4.py:162).
     "glm_ocr": _PLAIN_HEAD | {"tie_word_embeddings": False, "attention_bias": False},
-    "exaone": _PLAIN_HEAD | {
-        "num_key_value_heads": None, "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False,
-    },
     # The class of the model's own files.
     "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
     "mimo": _NO_DRAFTS,
