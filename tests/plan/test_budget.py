@@ -137,13 +137,13 @@ def test_without_its_encoder_mode_the_failed_launch_is_uncertain() -> None:
 
 
 def test_without_videos_the_failed_launch_reaches_its_cache() -> None:
-    """The profile passes; at 0.9 one request does not fit, as 256 rows are sorted; 0.94 or 32 requests do."""
+    """The profile passes; at 0.9 one request does not fit, as 256 rows are sorted; 0.94 does, and 32 requests may."""
     none = {"image": 10, "video": 0}
     at_usual = phone(limit_mm_per_prompt=none)
     assert at_usual.fits is False
-    assert [said[:32] for said in at_usual.limits] == ["the KV cache is too small: 0.40 "]
+    assert [said[:32] for said in at_usual.limits] == ["the KV cache is too small: 0.37 "]
     assert phone(limit_mm_per_prompt=none, gpu_memory_utilization=0.94).fits is True
-    assert phone(limit_mm_per_prompt=none, max_num_seqs=32).fits is True
+    assert phone(limit_mm_per_prompt=none, max_num_seqs=32).fits is None
 
 
 # ---- launches with printed memory
@@ -197,7 +197,7 @@ def test_a_closer_peer_is_named() -> None:
         and abs(row["kv_gib"] - printed[row["case"]]) < abs(ours[row["case"]] - printed[row["case"]])
     }
     assert {case for peer, case in nearer if peer == "aiconfigurator"} == {"S1", "P4", "H1", "H3", "H4"}
-    assert {case for peer, case in nearer if peer == "llm-d-planner"} == {"P4", "H4", "H6"}
+    assert {case for peer, case in nearer if peer == "llm-d-planner"} == {"P1", "P4", "H4", "H6"}
 
 
 # ---- properties of every launch

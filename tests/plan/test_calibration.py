@@ -53,13 +53,13 @@ def test_the_shipped_rows_match_the_recorded_cases() -> None:
 
 
 def test_a_corrected_plan_matches_the_recorded_launch() -> None:
-    """gpt-oss-20b, A100, 0.19.0: 13.72 GiB weights, 36.56 cache; uncorrected 0.1 more cache."""
+    """gpt-oss-20b, A100, 0.19.0: 13.72 GiB weights, 36.56 cache; uncorrected 0.07 less cache."""
     plain = budget("openai/gpt-oss-20b", **GPT_OSS)
     corrected = budget("openai/gpt-oss-20b", calibration.load(), **GPT_OSS)
 
     assert plain.available is not None
     assert plain.calibrated == ()
-    assert plain.available[1][0] / GIB == pytest.approx(36.66, abs=0.01)
+    assert plain.available[1][0] / GIB == pytest.approx(36.49, abs=0.01)
     assert corrected.available is not None
     assert corrected.available[1][0] / GIB == pytest.approx(36.56, abs=0.005)
     assert band(corrected.ranks[0].terms, "weights").expected / GIB == pytest.approx(13.72, abs=0.001)
