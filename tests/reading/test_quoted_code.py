@@ -275,3 +275,29 @@ def test_a_list_of_vllms_arguments_is_a_launch() -> None:
         "serve ? --max-model-len ? --max-num-seqs 4"
     ]
     assert documents.read(nix.replace("--max", "--min"), "vllm.nix").starts == ()
+
+
+NIX = """{ pkgs, ... }: {
+  systemd.services.other.environment = { A = "0"; };
+  systemd.services.vllm = {
+    environment = { A = "1"; lower = "2"; B = pkgs.x; };
+    environment.C = "3";
+    serviceConfig.ExecStart = "${pkgs.vllm}/bin/vllm serve m --port 1";
+  };
+  virtualisation.oci-containers.containers.x = {
+    image = "vllm/vllm-openai:v0.29.0";
+    cmd = [ "--model" "n" "-tp" "4" ];
+    environment = { CUDA_VISIBLE_DEVICES = "0,1"; };
+  };
+}
+"""
+
+
+def test_a_block_of_nix_gives_its_launches_their_environment() -> None:
+    """Whether the variables are written before or after the command, and only within the block."""
+    service, container = documents.read(NIX, "vllm.nix").starts
+    found = [{name: one.value.value for name, one in launch.environment.items()} for launch in (service, container)]
+
+    assert found == [{"A": "1", "C": "3"}, {"CUDA_VISIBLE_DEVICES": "0,1"}]
+    assert container.gpus is not None
+    assert container.gpus.devices == ("0", "1")

@@ -115,9 +115,10 @@ class _Program:
         """Lists and mappings that statements change in any other way, with the first such place."""
         self.items: dict[str, list[tuple[ast.Subscript, ast.Assign]]] = {}
         """Mappings of which statements only set items, and these."""
-        for node in self.nodes:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
-                self.items.setdefault(_path(node.targets[0].value), []).append((node.targets[0], node))
+        for statement in self.nodes:
+            first = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+            if isinstance(statement, ast.Assign) and isinstance(first, ast.Subscript):
+                self.items.setdefault(_path(first.value), []).append((first, statement))
         others = self._changed(extended | {id(item) for items in self.items.values() for item, _ in items})
         self.items = {name: items for name, items in self.items.items() if name not in others}
         self.extended = {extension.name for extension in extensions.values()} - {""}
@@ -125,8 +126,8 @@ class _Program:
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
-        for statement, extension in extensions.items():
-            if extension.name and statement not in self.always:
+        for number, extension in extensions.items():
+            if extension.name and number not in self.always:
                 self.open.setdefault(extension.name, []).append(extension)
         self.unread: dict[str, bool] = {}
         """Lists of commands, with whether options are added to them which are unknown."""

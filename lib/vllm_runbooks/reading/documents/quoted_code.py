@@ -11,8 +11,8 @@ from itertools import islice
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import shell
 from vllm_runbooks.reading.arguments.words import HOLE
-from vllm_runbooks.reading.documents import placed_words, placeholders, programs
-from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Within, WrittenLaunch
+from vllm_runbooks.reading.documents import gpus, placed_words, placeholders, programs
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting, Within, WrittenLaunch
 from vllm_runbooks.reading.shell import Word
 
 _TOKEN = re.compile(
@@ -39,6 +39,8 @@ _APART = re.compile(r"(?:[A-Za-z_][\w.-]{0,200}|\([^()\n]{0,200}\))\s+")
 _COMMANDS = frozenset(("command", "cmd", "entrypoint", "Cmd", "Command", "Entrypoint", "script"))
 _ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
 _IMAGES = frozenset(("image", "Image"))
+_ENVIRONMENTS = frozenset(("environment", "env", "Env"))
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,100}")
 _MAX_TOKENS = 200_000
 _MAX_DEPTH = 200
 
@@ -53,9 +55,15 @@ class _Level:
     pending: tuple[int, int] | None = None
     """Range of an item that is no text."""
     name: str = ""
+    name_start: int = 0
+    owner: str = ""
+    """The part before the name's last dot."""
     values: dict[str, tuple[Word, ...]] = field(default_factory=dict)
     before: Word | None = None
     """The text before a list in a call, as in `spawn("vllm", [...])`."""
+    is_environment: bool = False
+    environment: dict[str, Setting] = field(default_factory=dict)
+    """Variables of the launches in it, as in `environment = { A = "1"; }` or `environment.A = "1"` of Nix."""
 
 
 def masked(source: Excerpt) -> Excerpt:
@@ -67,9 +75,11 @@ def masked(source: Excerpt) -> Excerpt:
 def read(source: Excerpt, around: Around, reading: DocumentReading, page: DocumentReading) -> None:
     """Add the launches of texts and lists, then those of `page`, the text read as a page, that are no part of them."""
     found = DocumentReading(file=reading.file)
-    _Code(source, replace(around, is_certain=False), found).read()
+    code = _Code(source, replace(around, is_certain=False), found)
+    code.read()
     found.starts = _apart(found.starts, [])
     found.starts += _apart(page.starts, found.starts)
+    found.starts = list(map(code.within_blocks, found.starts))
     # Texts of another language are no scripts: only what the launches say counts.
     found.troubles.clear()
     found.loose = [
@@ -125,6 +135,8 @@ class _Code:
         self.source, self.around, self.reading = source, around, reading
         self.texts: dict[str, Word] = {}
         """Texts by `block.name`, as an expression names them."""
+        self.blocks: list[tuple[int, int, dict[str, Setting]]] = []
+        """Ranges of blocks with an environment, the inner ones first."""
 
     def read(self) -> None:
         levels = [_Level("", 0)]
@@ -144,6 +156,7 @@ class _Code:
                     return
                 inner = _Level(match[0], match.start())
                 inner.before = last if is_after_comma else None
+                inner.is_environment = match[0] == "{" and level.name in _ENVIRONMENTS
                 levels.append(inner)
                 last = None
             elif kind == "close":
@@ -165,6 +178,7 @@ class _Code:
                     not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None
                 ):
                     level.name = match[0].rsplit(".", 1)[-1]
+                    level.name_start, level.owner = match.start(), match[0].rpartition(".")[0]
                 elif level.name in _IMAGES:
                     level.values.setdefault(level.name, (self._named(*match.span()),))
             elif kind == "other" and level.bracket == "[":
@@ -201,6 +215,23 @@ class _Code:
             level.words.append(placeholders.filled(word))
         elif level.name and level.bracket != "(":
             level.values.setdefault(level.name, (placeholders.filled(word),))
+            is_set = level.is_environment or level.owner.rpartition(".")[2] in _ENVIRONMENTS
+            if is_set and _VARIABLE.fullmatch(level.name):
+                start = self.source.at[level.name_start]
+                setting = Setting(level.name, placeholders.filled(word), start, word.end, "code")
+                self.reading.settings.append(setting)
+                if level.is_environment or "." not in level.owner:  # not `other.environment.A`
+                    level.environment[level.name] = setting
+
+    def within_blocks(self, launch: WrittenLaunch) -> WrittenLaunch:
+        """The launch with the environment of the blocks that it is in."""
+        environment = dict(launch.environment)
+        for start, end, settings in self.blocks:
+            if start <= launch.start < end:
+                environment = settings | environment
+        if len(environment) == len(launch.environment):
+            return launch
+        return replace(launch, environment=environment, gpus=gpus.seen(environment, launch.given))
 
     def _named(self, begin: int, stop: int) -> Word:
         """The text that an expression names, as a word at its place; unknown for any other expression."""
@@ -226,6 +257,10 @@ class _Code:
         elif level.bracket == "{":
             self.texts |= {f"{outer.name}.{name}": words[0] for name, words in level.values.items() if words}
             self._command(level.values)
+            if level.is_environment and not outer.owner:
+                outer.environment |= level.environment
+            elif level.environment:
+                self.blocks.append((self.source.at[level.begin], self.source.at[end - 1] + 1, level.environment))
         if outer.bracket == "[":
             outer.pending = (level.begin, end)
 
