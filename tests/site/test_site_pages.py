@@ -302,7 +302,7 @@ def test_fitting_gpus_match_the_planner() -> None:
     assert f"context={shorter.context}" in shorter.address
     assert model_fits.verdict(model_fits.fewest("deepseek-ai/DeepSeek-R1", "RTX4090"))[1] == "red"
     assert model_fits.verdict(model_fits.fewest("BAAI/bge-m3", "H200")) == ("✓ fits", "green")
-    assert model_fits.fewest("meta-llama/Llama-3.2-11B-Vision-Instruct", "H200").reason
+    assert model_fits.fewest("sgl-project/DeepSeek-V4-Pro-FP8", "H200").reason
 
 
 @pytest.mark.parametrize(
