@@ -539,7 +539,7 @@ def test_the_list_of_rules_marks_those_that_are_fixed() -> None:
     rules = list(knowledge.knowledge().rules.values())
     page = rule_pages.rule_index(rules)
     marked = re.findall(r"\]\(([\w.-]+)\.md\) \[fixable\]", page)
-    assert sorted(set(marked)) == sorted(rule.id for rule in rules if rule.mends)
+    assert sorted(set(marked)) == sorted(rule.id for rule in rules if rule.fix)
 
 
 def test_replacements_follow_the_reason_of_a_rule() -> None:
