@@ -19,7 +19,7 @@ PHRASES = [
 ]
 _CODE = re.compile(r'`[^`\n]*`|\]\([^)\s]*\)|<[a-z/][^>]*>|\{[^{}]*\}|\w+="[^"]*"|"\w+":')
 _SPOKEN = {
-    *("title", "cause", "explanation", "do_first", "confirm", "refute", "cost", "says", "why", "message", "mends"),
+    *("title", "cause", "explanation", "do_first", "confirm", "refute", "cost", "says", "why", "message", "fix"),
     *("summary", "note", "notes", "fact", "so", "do", "sees", "meaning"),
 }
 """Keys of the catalog whose values a person reads."""

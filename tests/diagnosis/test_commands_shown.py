@@ -107,7 +107,7 @@ def test_symptoms_and_rules_have_commands_only_in_examples() -> None:
     said = [
         text
         for rule in knowledge.knowledge().rules.values()
-        for text in (rule.title, rule.why, rule.mends or "", *rule.message)
+        for text in (rule.title, rule.why, rule.fix or "", *rule.message)
     ]
     said += [text for s in catalog.load_catalog().symptoms.values() for text in (s.cause, s.do_first, *s.explanation)]
 

@@ -84,11 +84,11 @@ def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
     """Fixed issues are gone without new ones, and a second fix changes nothing."""
     found = linted(name)
     again = script_checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
-    mended = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
+    fixable = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
 
     assert {file: one.fixed for file, one in again.items()} == {file: one.fixed for file, one in found.items()}
     assert not [issue for one in again.values() for issue in one.issues if issue.fix is not None]
-    for file, rule in mended - {("serve.sh", "edge10.vllm-release")}:
+    for file, rule in fixable - {("serve.sh", "edge10.vllm-release")}:
         assert rule not in {issue.rule for issue in again[file].issues if issue.fix is not None}
 
 
@@ -455,7 +455,7 @@ def test_other_scripts_are_reported_as_such(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The input is unchanged; remaining issues are listed; secrets stay only in the user's file."""
-    source, target = tmp_path / "host.sh", tmp_path / "mended.sh"
+    source, target = tmp_path / "host.sh", tmp_path / "fixed.sh"
     shutil.copy(SCRIPTS / "wrong" / "host.sh", source)
     before = source.read_text("utf-8")
 
@@ -631,7 +631,7 @@ def test_a_fixed_notebook_changes_only_its_cells(form: dict[str, Any], *, is_lis
     text = json.dumps(notebook, **form)
     script = script_checking.lint_scripts({"a.py": PROGRAM}, fix=True)["a.py"].fixed
     for fixed in (
-        script_checking.mended_script({"a.ipynb": text}, "a.ipynb"),
+        script_checking.fixed_script({"a.ipynb": text}, "a.ipynb"),
         script_checking.lint_scripts({"a.ipynb": text}, fix=True)["a.ipynb"].fixed,
     ):
         read = json.loads(fixed or "")

@@ -295,7 +295,7 @@ def test_marks_cover_the_words_of_an_issue() -> None:
 )
 def test_a_corrected_text_lists_remaining_issues(text: str, said: str) -> None:
     """An improved text is not presented as correct."""
-    assert scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0")).mended == said
+    assert scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0")).correction == said
 
 
 def test_no_secret_of_a_command_is_shown() -> None:

@@ -102,7 +102,7 @@ def test_the_release_of_another_packages_class_is_unknown() -> None:
 def test_an_option_of_values_is_fixed_in_the_values() -> None:
     """An edit of a list that a chart passes on is made there."""
     text = 'modelSpec:\n- modelURL: org/m\n  vllmConfig:\n    extraArgs: ["--max-modl-len", "1"]\n'
-    fixed = checking.mended(text, name="a.yaml")
+    fixed = checking.fixed_text(text, name="a.yaml")
 
     assert fixed == text.replace("modl", "model")
 

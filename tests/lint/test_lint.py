@@ -198,13 +198,13 @@ def test_the_users_own_file_keeps_its_secret(capsys: pytest.CaptureFixture[str],
 def test_fixing_is_safe(case: str) -> None:
     """No error is left that has a fix, fixing again changes nothing, and every comment survives."""
     text = sources.load(case).documents[0].text
-    fixed = checking.mended(text, vllm="0.19.0", gpus="8xRTX3090")
+    fixed = checking.fixed_text(text, vllm="0.19.0", gpus="8xRTX3090")
     left = checking.lint_text(fixed, vllm="0.19.0", gpus="8xRTX3090")
     comments = {line.partition("#")[2].strip() for line in text.splitlines() if "#" in line}
 
     assert fixed != text
     assert [i for i in left.issues if i.severity is IssueSeverity.ERROR and i.fix] == []
-    assert checking.mended(fixed, vllm="0.19.0", gpus="8xRTX3090") == fixed
+    assert checking.fixed_text(fixed, vllm="0.19.0", gpus="8xRTX3090") == fixed
     assert all(comment in fixed for comment in comments)
 
 

@@ -996,7 +996,7 @@ def test_options_around_launches_of_an_unknown_release_are_information() -> None
 def test_a_launch_does_not_become_a_word_of_export() -> None:
     """Assignments before a comment get an export, and the launch behind it stays a command."""
     script = "HF_HUB_OFFLINE=1 \\\nVLLM_CONFIGURE_LOGGING=0 \\\n#VLLM_LOGGING_LEVEL=DEBUG \\\nvllm serve org/m\n"
-    fixed = checking.mended(script, name="run.sh")
+    fixed = checking.fixed_text(script, name="run.sh")
     assert fixed == script.replace("HF_HUB", "export HF_HUB").replace("VLLM_CONF", "export VLLM_CONF")
     assert launches("run.sh", fixed) == 1
 

@@ -70,9 +70,9 @@ def test_a_fixed_and_a_migrated_manifest_is_read(
     changed = 0
     assert manifests[0] == texts(name)[0]
     for text in manifests:
-        fixed = checking.mended(text, name=name)
+        fixed = checking.fixed_text(text, name=name)
         _, migrated = checking.migrate_text(text, name=name, from_="0.9.2", to="0.33.0")
-        assert checking.mended(fixed, name=name) == fixed
+        assert checking.fixed_text(fixed, name=name) == fixed
         assert is_read(fixed, tmp_path)
         assert is_read(migrated, tmp_path)
         changed += (fixed != text) + (migrated != text)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from command_line import run
 from vllm_runbooks import cli
 from vllm_runbooks.catalog import folders, specs
 from vllm_runbooks.catalog.authored import spec_files
@@ -269,9 +270,39 @@ def test_the_written_script_is_valid_bash(tmp_path: Path) -> None:
     assert subprocess.run(["bash", "-n", str(tmp_path / "start.sh")], check=False).returncode == 0
 
 
+AWQ = "the usual layout for this name: AWQ 4-bit, one scale per 128 weights"
 MLLAMA = ("meta-llama/Llama-3.2-11B-Vision-Instruct", "--gpus", "H100-80GB", "--tp", "1")
 SHARE = ("--gpu-memory-utilization", "0.75")
 QWEN = ("Qwen/Qwen3-8B", "--gpus", "A100-80GB", "--vllm", "0.33.0", "--no-calibration", "--tp", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "assumed"),
+    [
+        (("Qwen/Qwen3.6-27B", "--gpus", "B200"), ["vLLM is built for CUDA 13, like PyPI's wheel of 0.33.0"]),
+        (("Qwen/Qwen3.6-27B", "--gpus", "H200"), []),
+        (
+            ("acme/Qwen3-8B-AWQ", "--gpus", "L4"),
+            [f"the checkpoint has the configuration of Qwen/Qwen3-8B and {AWQ}"],
+        ),
+        (
+            ("Qwen/Qwen3-8B", "--gpus", "MI300X", "--env", "VLLM_ROCM_USE_AITER=1"),
+            ["VLLM_ROCM_USE_AITER=1 changes no size: the plan is for kernels without AITER"],
+        ),
+        (("Qwen/Qwen3-8B", "--gpus", "MI300X"), []),
+    ],
+)  # fmt: skip
+def test_a_plan_says_what_it_assumes(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], assumed: list[str]
+) -> None:
+    """In JSON and with --explain: the build of vLLM, its kernels, and the layout of a checkpoint."""
+    told = ("plan", *arguments, "--vllm", "0.33.0", "--tp", "1", "--offline")
+    document = json.loads(run(capsys, *told, "--format", "json")[1])
+    shown = " ".join(run(capsys, *told, "--explain")[1].split())
+
+    assert document["assumptions"] == assumed
+    assert ("ASSUMPTIONS" in shown) is bool(assumed)
+    assert all(sentence in shown for sentence in assumed)
 
 
 @pytest.mark.parametrize(

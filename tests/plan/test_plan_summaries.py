@@ -332,12 +332,12 @@ def test_an_uncertain_change_is_not_listed_as_fitting() -> None:
 
     assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
     assert "vllm serve" not in "\n".join(lines)
-    assert not planned("meta-llama/Llama-3.2-11B-Vision-Instruct", "8xH100-80GB")[1]
+    assert not planned("meta-llama/Llama-3.2-11B-Vision-Instruct", "8xH100-80GB", vllm="0.10.2")[1]
 
 
 def test_an_unknown_model_is_to_be_measured() -> None:
     """A command that may work is marked as not planned, and its log is the next step."""
-    lines = shown("meta-llama/Llama-3.2-11B-Vision-Instruct", "8xH100-80GB")
+    lines = shown("meta-llama/Llama-3.2-11B-Vision-Instruct", "8xH100-80GB", vllm="0.10.2")
 
     assert lines[0].startswith("UNCERTAIN")
     assert "  Run   lint ✓  not checked by plan" in lines

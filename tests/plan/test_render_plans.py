@@ -521,7 +521,7 @@ def test_corrections_of_the_plan_are_named(fits: Plan, calibration: PlanCalibrat
 
 KEYS = [
     "model", "vllm", "gpus", "fits", "per_gpu", "kv_cache", "limits", "deployment", "calibration", "layout", "legal",
-    "reasons", "speed", "total_concurrency", "found", "options", "missing",
+    "reasons", "speed", "total_concurrency", "found", "options", "missing", "assumptions",
 ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def commands(text: str, **known: str) -> list[list[str | None]]:
     return [[word.value for word in i.words] for i in read(text, **known).invocations if i.is_reached]
 
 
-def mended(text: str) -> str:
+def with_fixes(text: str) -> str:
     """Apply all fixes until none is left; an edit may uncover another issue."""
     for _ in range(6):
         edits = [edit for trouble in read(text).troubles for edit in trouble.edits]
@@ -1438,7 +1438,7 @@ def test_issues_are_found_and_fixed(name: str) -> None:
     fixed = applied(text, [edit for trouble in troubles for edit in trouble.edits])
     assert meant == fixed
     assert [trouble for trouble in read(fixed).troubles if trouble.edits] == []
-    assert meant == mended(text)
+    assert meant == with_fixes(text)
 
 
 def complaints(text: str) -> list[str]:
@@ -1649,7 +1649,7 @@ TOLD: dict[str, tuple[list[str], str]] = {
 @in_one_test("text", TOLD)
 def test_an_issue_states_what_bash_does_instead(text: str) -> None:
     """Typographic characters, prompts, cut commands and misread assignments; valid uses stay."""
-    assert TOLD[text] == (complaints(text), mended(text))
+    assert TOLD[text] == (complaints(text), with_fixes(text))
 
 
 # Bash names the same tokens as unexpected.
@@ -1853,17 +1853,17 @@ def test_any_text_can_be_read(text: str) -> None:
         assert 0 <= trouble.start <= trouble.end <= len(text) + 1
     for invocation in script.invocations:
         assert 0 <= invocation.start <= invocation.end <= len(text)
-    fixed = mended(text)
-    assert fixed == mended(fixed)
+    fixed = with_fixes(text)
+    assert fixed == with_fixes(fixed)
 
 
 @pytest.mark.slow
 def test_any_damaged_script_can_be_read() -> None:
     """With characters removed, inserted and replaced."""
     for script in itertools.islice(shell_scripts.mutated(3), 150):
-        fixed = mended(script)
+        fixed = with_fixes(script)
 
-        assert fixed == mended(fixed)
+        assert fixed == with_fixes(fixed)
 
 
 def damaged(text: str, chance: random.Random) -> str:
@@ -1888,7 +1888,7 @@ def test_all_fixable_issues_are_fixed() -> None:
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret
     for script in itertools.islice(shell_scripts.launch(7), 100):
         text = damaged(script, chance)
-        fixed = mended(text)
+        fixed = with_fixes(text)
 
         assert ([], text) == ([t for t in read(fixed).troubles if t.edits], text)
         for comment in ("# why", "# note"):

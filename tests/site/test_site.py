@@ -170,7 +170,7 @@ def hostile_rule() -> dict[str, Any]:
     asked = {"vllm": line, "gpus": line, "file": line}
     rows = {f"{name} {line}": {"instead": {"option": line}, "note": said, "choices": [line]} for name in ("a", "b`")}
     return {
-        "id": "shell.evil-markup", "title": line, "severity": "error", "message": [said], "why": said, "mends": said,
+        "id": "shell.evil-markup", "title": line, "severity": "error", "message": [said], "why": said, "fix": said,
         "examples": [{"text": f"{said}\n````\n</pre></mark>{line}", "at": said, "fixed": f"{line}\n{said}", **asked}],
         "near_misses": [{"text": said, "why": said, **asked}],
         "values": {"table": rows, f"deep {line}": {"x": rows}},

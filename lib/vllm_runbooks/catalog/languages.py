@@ -170,7 +170,7 @@ def texts(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
     """Non-empty translatable texts of a symptom or a rule, or of a translation."""
     if isinstance(record, Rule | RuleTexts):
         fields: Texts = {
-            "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
+            "title": (record.title,), "message": record.message, "why": (record.why,), "fix": (record.fix or "",),
         }  # fmt: skip
     else:
         fields = {
@@ -224,7 +224,7 @@ def told_in(record: T, lang: str) -> T:
     changes: dict[str, Any] = {name: pieces.get(name, ("",))[0] for name in names}
     if isinstance(record, Rule):
         changes["message"] = pieces["message"]
-        changes["mends"] = pieces.get("mends", ("",))[0] if record.mends else record.mends
+        changes["fix"] = pieces.get("fix", ("",))[0] if record.fix else record.fix
     else:
         changes["explanation"] = pieces.get("explanation", ())
         conditions = zip(record.conditions, pieces.get("conditions", ()), strict=True)

@@ -167,7 +167,7 @@ class RuleTexts(Authored):
     title: str = ""
     message: tuple[str, ...] = ()
     why: str = ""
-    mends: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class Rule(Authored):
     verified: Verified
     is_style: bool = False
     """Whether it is about a spelling that works, which only the strict profile reports."""
-    mends: str | None = None
+    fix: str | None = None
     """Action of `--fix`; None if there is none."""
     values: dict[str, Any] = field(default_factory=dict)
     """The table that the rule looks things up in."""

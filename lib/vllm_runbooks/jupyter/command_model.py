@@ -47,7 +47,7 @@ class CommandReport:
     summary: RenderedView | None = None
     placed: RenderedView | None = None
     """The text with each issue below its line."""
-    mended: str = ""
+    correction: str = ""
     """A description of the corrected text, and of the remaining issues."""
     fixed: str = ""
     """The corrected text, secrets replaced; empty if nothing can be fixed."""
@@ -72,8 +72,8 @@ def report_on(request: CommandRequest) -> CommandReport:
         # The corrected text is elsewhere in the panel.
         summary=rendered(replace(summaries.summarize(linted, "text"), fix=None)),
         placed=issues.in_place(script, linted),
-        mended=issues.mended(linted),
-        fixed=(linted.fixed or "") if issues.is_mended(linted) else "",
+        correction=issues.correction_summary(linted),
+        fixed=(linted.fixed or "") if issues.is_corrected(linted) else "",
         difference=issues.difference(script, linted),
         starts=issues.starts(linted),
     )

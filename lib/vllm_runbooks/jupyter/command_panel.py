@@ -64,7 +64,7 @@ class CommandPanel(parts.BasePanel):
         self._text.marks = [mark._asdict() for mark in report.marks]
         self._summary.show(report.summary)
         self._placed.show(report.placed)
-        self._fixed.show(parts.corrected(report.mended, report.fixed) if report.placed else None)
+        self._fixed.show(parts.corrected(report.correction, report.fixed) if report.placed else None)
         self._copy.text = report.fixed
         self._copy.layout.display = None if report.fixed else "none"
         self._difference.show(report.difference)

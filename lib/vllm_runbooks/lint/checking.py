@@ -134,7 +134,7 @@ def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
     return programs
 
 
-def mended(
+def fixed_text(
     text: str,
     *,
     name: str = "",
@@ -144,11 +144,11 @@ def mended(
     selection: Selection = EVERYTHING,
 ) -> str:
     """Apply every fix and keep the secrets: for the user's own file."""
-    return _lint.mended(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder, selection=selection))
+    return _lint.fixed_text(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder, selection=selection))
 
 
 def hidden(text: str, options: Mapping[str, Any]) -> str:
-    """The text with its secrets replaced; options as for `mended`."""
+    """The text with its secrets replaced; options as for `fixed_text`."""
     return _lint.hidden(text, knowledge.knowledge(), asked(text, **options))
 
 

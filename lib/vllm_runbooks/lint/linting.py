@@ -9,7 +9,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.display import unified_diff
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.lint import builds, config_files, mending, moves
+from vllm_runbooks.lint import builds, config_files, fixing, moves
 from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.linted_text import Ask, Knowledge, LintedText, LintRequest, OtherPrograms, parsed_by
 from vllm_runbooks.lint.mentions import mentioned
@@ -21,7 +21,17 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents.starts import WrittenLaunch
 
-__all__ = ["Ask", "Knowledge", "LintRequest", "OtherPrograms", "config_names", "hidden", "lint", "mended", "migrate"]
+__all__ = [
+    "Ask",
+    "Knowledge",
+    "LintRequest",
+    "OtherPrograms",
+    "config_names",
+    "fixed_text",
+    "hidden",
+    "lint",
+    "migrate",
+]
 
 _MAX_MOVED = 40
 _MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
@@ -36,9 +46,9 @@ def config_names(text: str, name: str = "") -> list[str]:
 def lint(text: str, knowledge: Knowledge, request: LintRequest, *, fix: bool = False, ask: Ask | None = None) -> Linted:
     """Lint a script, manifest, Python program or page; with `fix`, `fixed` is the whole corrected text."""
     judged = LintedText(text, knowledge, request, ask)
-    mended = mending.mended(judged) if fix else judged
-    secrets = Secrets(*judged.readings, *(mended.readings if fix else ()))
-    fixed = secrets.hidden(mended.text) if fix else None
+    result = fixing.with_fixes(judged) if fix else judged
+    secrets = Secrets(*judged.readings, *(result.readings if fix else ()))
+    fixed = secrets.hidden(result.text) if fix else None
     found_issues = tuple(issues(judged, secrets))
     left_out = max(0, len(judged.hits) - MAX_ISSUES)
     found_launches = tuple(launches(judged, secrets))
@@ -55,9 +65,9 @@ def lint(text: str, knowledge: Knowledge, request: LintRequest, *, fix: bool = F
     )
 
 
-def mended(text: str, knowledge: Knowledge, request: LintRequest) -> str:
+def fixed_text(text: str, knowledge: Knowledge, request: LintRequest) -> str:
     """Apply every fix, repeatedly. Secrets stay: never show the text."""
-    return mending.mended(LintedText(text, knowledge, request)).text
+    return fixing.with_fixes(LintedText(text, knowledge, request)).text
 
 
 def hidden(text: str, knowledge: Knowledge, request: LintRequest) -> str:
@@ -70,7 +80,7 @@ def migrate(text: str, knowledge: Knowledge, request: LintRequest, *, from_: str
     before = options.load(from_)
     request = replace(request, is_migration=True)
     judged = LintedText(text, knowledge, request)
-    moved = _replaced(mending.mended(judged))
+    moved = _replaced(fixing.with_fixes(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
     for number, (launch, parsed) in enumerate(moved.parsed):

@@ -553,8 +553,8 @@ class _OptionRules:
         refusals = self._refusals(arguments.parse(words, self.data, self.entry, environment=environment))
         was = self._refusals(self.parsed)
         places = {place for problem in refusals for place in (problem.word, problem.option_word)}
-        is_mended = fault in {place for problem in was for place in (problem.word, problem.option_word)}
-        return places.isdisjoint(at) and len(refusals) <= len(was) - is_mended
+        is_fixed = fault in {place for problem in was for place in (problem.word, problem.option_word)}
+        return places.isdisjoint(at) and len(refusals) <= len(was) - is_fixed
 
     def _refusals(self, parsed: Parsed) -> list[Problem]:
         kinds = _MISSING if self.start is None else ()

@@ -350,17 +350,17 @@ def corrected(body: str, before: Sequence[Issue], rest: Linted) -> RenderedView:
     return RenderedView(f"{head}\n{text.plain}", html)
 
 
-def is_mended(linted: Linted) -> bool:
+def is_corrected(linted: Linted) -> bool:
     """Whether the corrected text differs from the given one."""
     return any(issue.fix is not None for issue in linted.issues)
 
 
-def mended(linted: Linted) -> str:
+def correction_summary(linted: Linted) -> str:
     """One line about the corrected text: fixed, or how many problems remain."""
     rest = len(wrong([issue for issue in linted.issues if issue.fix is None]))
-    summary = "Corrected text" if is_mended(linted) else "Nothing can be fixed automatically"
+    summary = "Corrected text" if is_corrected(linted) else "Nothing can be fixed automatically"
     if not rest:
-        return summary if is_mended(linted) else "Nothing to fix"
+        return summary if is_corrected(linted) else "Nothing to fix"
     return f"{summary}; {rest} {'problem needs' if rest == 1 else 'problems need'} your decision"
 
 
@@ -565,9 +565,9 @@ def in_place(text: str, result: Linted | Migrated) -> RenderedView:
 def _below(issue: Issue) -> str:
     tone = GROUNDS[_TONES[issue.severity]]
     style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
-    mended = " · fixed in the corrected text" if issue.fix else ""
+    note = " · fixed in the corrected text" if issue.fix else ""
     message = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
-    rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'
+    rest = f'<span style="opacity:.8">{escape(issue.rule)}{note}</span>'
     return f'<div style="{style};line-height:1.5">{message}<br>{rest}</div>'
 
 

@@ -13,9 +13,9 @@ from vllm_runbooks.core.excerpt import LineIndex, Replacement, applied
 from vllm_runbooks.core.printed import masked
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import calls
+from vllm_runbooks.lint.fixing import FixableText, span
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.linted_text import LintedText, severity
-from vllm_runbooks.lint.mending import FixableText, span
 from vllm_runbooks.lint.records import Fix, Issue, Launch, SourceLine
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN

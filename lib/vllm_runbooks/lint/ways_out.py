@@ -15,7 +15,7 @@ from vllm_runbooks.core.display import unknown_reason
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import LineIndex
 from vllm_runbooks.core.records import IssueSeverity, Remedy
-from vllm_runbooks.lint import mending
+from vllm_runbooks.lint import fixing
 from vllm_runbooks.lint.linted_text import Knowledge, LintedText, LintRequest
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues
@@ -147,14 +147,14 @@ class LaunchCommand:
                 edited = Deployment.of(self.found).edited(remedy.edits, self._edited_as)
             except EditRefusedError:
                 return self._unknown(remedy, "unknown release; set --vllm")
-            text = self._mended(to_shell(edited))
+            text = self._with_fixes(to_shell(edited))
         else:
             page, launch = self._given
             made = editing.edits(page, launch, remedy.edits, self._edited_as)
-            is_mended = self.page is not None and page is not self.page and self._is_made_in(launch, remedy)
-            if not made and not is_mended:
+            is_fixed = self.page is not None and page is not self.page and self._is_made_in(launch, remedy)
+            if not made and not is_fixed:
                 return self._unknown(remedy, "the change cannot be made in this text without doubt")
-            text = self._mended(page.changed(made)) if made else page.text
+            text = self._with_fixes(page.changed(made)) if made else page.text
         errors = self._errors(text)
         if errors - self._own_errors:
             return None
@@ -214,7 +214,7 @@ class LaunchCommand:
         """The given text with its safe fixes applied, and its launch; None if only the log shows the command."""
         if self.page is None or self.found is None:
             return None
-        text = self._mended(self.page.text)
+        text = self._with_fixes(self.page.text)
         page = self.page if text == self.page.text else documents.read(text, kind=self.page.kind)
         launch = self._chosen(page)
         return None if launch is None else (page, launch)
@@ -223,7 +223,7 @@ class LaunchCommand:
     def _own_errors(self) -> Counter[tuple[str, str]]:
         if self._given is not None:
             return self._errors(self._given[0].text)
-        return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
+        return Counter() if self.found is None else self._errors(self._with_fixes(to_shell(Deployment.of(self.found))))
 
     def _judged(self, text: str) -> LintedText:
         if text not in self._judged_texts:
@@ -232,8 +232,8 @@ class LaunchCommand:
             )
         return self._judged_texts[text]
 
-    def _mended(self, text: str) -> str:
-        judged = mending.mended(self._judged(text))
+    def _with_fixes(self, text: str) -> str:
+        judged = fixing.with_fixes(self._judged(text))
         return self._judged_texts.setdefault(judged.text, judged).text
 
     def _errors(self, text: str) -> Counter[tuple[str, str]]:

@@ -241,7 +241,8 @@ def _pool(
         return None, None, ""  # encoder-only: vLLM allocates no cache (v1/core/kv_cache_utils.py, 0.33.0)
     full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
-        return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
+        made = pool(forms.stages, full, rules(version, is_v0=options.is_v0))
+        return replace(made, assumptions=forms.assumptions), None, ""
     except KvRefusedError as refused:
         return None, False, str(refused)
     except KvUnknownError as unknown:

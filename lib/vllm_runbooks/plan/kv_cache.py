@@ -258,6 +258,8 @@ class KvPool:
     """Bytes per block on each stage, if they are not those of the largest group."""
     checked_bytes: tuple[int, ...] = ()
     """Bytes per block on each stage that the launch check assumes, if they differ."""
+    assumptions: tuple[str, ...] = ()
+    """What the layers' caches depend on and no option or GPU decides, as text."""
 
     @cached_property
     def bytes_per_block(self) -> tuple[int, ...]:

@@ -63,6 +63,8 @@ class KvForms:
     """False: the release switches the hybrid cache manager off for these layers."""
     missing: tuple[str, ...] = ()
     """Missing facts; `stages` is empty if there are any."""
+    assumptions: tuple[str, ...] = ()
+    """What the forms depend on and no option or GPU decides, as text."""
 
 
 # ---- what differs by release
@@ -228,6 +230,7 @@ class _LayerReader:
         self.recurrent = [mixer for mixer in self.mixers if isinstance(mixer, Recurrent)]
         self.is_sparse = any(mixer.index_heads for mixer in self.latents)
         self.cache_dtype = self._cache_dtype()
+        self.assumptions: dict[str, None] = {}
 
     def forms(self, others: Sequence[Layer]) -> KvForms:
         options, by = self.asked, self.by
@@ -252,7 +255,8 @@ class _LayerReader:
             stages.append(_counted(forms))
             begin += count
         has_chunks = any(form.kind is Kind.CHUNKED for stage in stages for form in stage)
-        return KvForms(tuple(stages), block, mode, mixes_groups=by.mixes_chunks or not has_chunks)
+        mixes = by.mixes_chunks or not has_chunks
+        return KvForms(tuple(stages), block, mode, mixes, assumptions=tuple(self.assumptions))
 
     # ---- dtypes
 
@@ -375,7 +379,8 @@ class _LayerReader:
             # FlashKDA (0.32.0, 0.33.0 models/kimi_k3/nvidia/kda.py `is_flashkda_supported`).
             return self.asked.capability[0] in (9, 10, 12)
         if self.asked.capability[0] in (10, 12):
-            # With CUDA 13, for which PyPI's wheel of 0.33.0 is built: it requires `nvidia-cutlass-dsl[cu13]`.
+            # PyPI's wheel of 0.33.0 requires `nvidia-cutlass-dsl[cu13]`.
+            self.assumptions["vLLM is built for CUDA 13, like PyPI's wheel of 0.33.0"] = None
             return all(mixer.key_dim == 128 for mixer in self.recurrent if mixer.kind == "gdn")
         return self.asked.capability[0] == 9
 

@@ -134,7 +134,20 @@ def _plan(
         calibration=PlanCalibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, settled),
         missing=settled.missing,
+        assumptions=_assumptions(request, made),
     )
+
+
+def _assumptions(request: PlanningRequest, made: Budget | None) -> tuple[str, ...]:
+    model = request.model
+    checkpoint = (f"the checkpoint has {model.source}",) if model.is_assumed else ()
+    has_aiter = request.variables.get(_AITER, "0").strip().casefold() in ("1", "true")
+    is_rocm = made is not None and any(rank.device.is_rocm for rank in made.ranks)
+    kernels = (f"{_AITER}=1 changes no size: the plan is for kernels without AITER",) if has_aiter and is_rocm else ()
+    return (*checkpoint, *kernels, *(made.pool.assumptions if made is not None and made.pool is not None else ()))
+
+
+_AITER = "VLLM_ROCM_USE_AITER"
 
 
 _WORST_FIRST = (False, None, True)

@@ -252,6 +252,8 @@ class Plan(PlanText):
     """Defaults that the plan settled, by argparse destination."""
     missing: tuple[str, ...] = ()
     """Unknown inputs of the launch, other than memory terms; `limits` reports them too."""
+    assumptions: tuple[str, ...] = ()
+    """What the plan takes for granted about the checkpoint and the build of vLLM, a sentence each."""
     lint: str = field(default="unknown", metadata=UNPRINTED)
     """Result of the linter for the command: "passed" or "rejected"; "unknown" if it was not
     linted."""

@@ -379,10 +379,10 @@ def lint(
     request = _lint.LintRequest(name, vllm or None, cards, named, _other_programs, reads_comments=True)
     linted = _lint.lint(text, knowledge, request, fix=True)
     hidden = _lint.hidden(text, knowledge, request)
-    mended = _lint.mended(text, knowledge, request)
+    corrected = _lint.fixed_text(text, knowledge, request)
     shown = _with_release_field(linted)
     fixed = None if linted.fixed in (None, hidden) else linted.fixed
-    rest = None if fixed is None else _lint.lint(mended, knowledge, request)
+    rest = None if fixed is None else _lint.lint(corrected, knowledge, request)
     card = lint_summaries.page_summary(shown, name or say("your text"), _RULE_PAGES, rest, hidden)
     parts = [(say("Answer"), card)]
     if fixed is not None and rest is not None and not lint_summaries.is_in_card(linted):
@@ -397,7 +397,7 @@ def lint(
     sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
     exact, shared = _exact([linted.fixed]), {"text": hidden}
-    return BrowserAnswer(to_json(linted), status, outcome, sections, exact, _tag(tongue), shared, mended)
+    return BrowserAnswer(to_json(linted), status, outcome, sections, exact, _tag(tongue), shared, corrected)
 
 
 def _with_release_field(linted: Linted) -> Linted:

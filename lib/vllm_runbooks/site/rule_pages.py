@@ -71,13 +71,13 @@ def rule_page(
         if any("{" in text for text in rule.message)
         else []
     )
-    mends = rule.mends or "Nothing: the intended value is unknown."
+    fix = rule.fix or "Nothing: the intended value is unknown."
     near = [part for m in rule.near_misses for part in (f"{say(sentence(m.why))} {_asked(m)}".strip(), literal(m.text))]
     examples = [_example(rule.id, example, tell) for example in rule.examples]
     sections = [
         ("Example", [part for example in examples[:1] for part in example]),
         ("Why", [say(rule.why)]),
-        ("What `--fix` does", [say(mends)]),
+        ("What `--fix` does", [say(fix)]),
         *((prose(sentence(name.replace("_", " "))), parts) for name, parts in _tables(rule.values, links or {})),
         ("Other examples", [part for example in examples[1:] for part in example]),
         ("Left alone", [fixed("These look similar and are not reported."), *near] if near else []),
@@ -85,7 +85,7 @@ def rule_page(
         ("References", [listed(reference(text) for text in rule.references)] if rule.references else []),
     ]
     head = front(f"{rule.title} ({rule.id})", f"vllm-runbooks lint, {rule.id}: {rule.title}. {rule.why}"[:_LONGEST])
-    fixable = f" {badge('fixable')}" if rule.mends else ""
+    fixable = f" {badge('fixable')}" if rule.fix else ""
     link = f'<a class="action" href="../check.html">{fixed("Check my command")}</a>'
     return head + bilingual.page(rule, f"{badge(rule.severity.value)}{fixable} {code(rule.id)} {link}", sections)
 
@@ -99,7 +99,7 @@ def rule_index(rules: Sequence[Rule]) -> str:
     )
     entries = {
         r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) "
-        f"{badge('fixable') if r.mends else ''} {aside(code(r.id))}"
+        f"{badge('fixable') if r.fix else ''} {aside(code(r.id))}"
         for r in rules
     }
     field = filter_field("Filter by words of the title or id", "quote, removed, tensor")
@@ -131,7 +131,7 @@ def _example(rule: str, example: RuleExample, tell: Teller | None) -> list[str]:
         parts.append(prose(message))
     if example.fixed is not None:
         words = changed_words(example.text, example.fixed)
-        parts += [badge("corrected"), marked((text, "mended" if is_changed else "") for text, is_changed in words)]
+        parts += [badge("corrected"), marked((text, "fixed" if is_changed else "") for text, is_changed in words)]
     return parts
 
 

@@ -461,14 +461,14 @@ def _facts(source: _Source) -> dict[str, Any]:
     shapes = [fp8, source.first(f"{folder}/utils/fp8_utils.py")]
     marlin = source.first(f"{folder}/utils/marlin_utils.py")
     checks_experts = _mentions(fp8, "gate's and up's weight") or _mentions(fp8, "validate_fp8_block_shape_moe")
-    mends_experts = _mentions(fp8, "weight_scale_refine")
+    refines_experts = _mentions(fp8, "weight_scale_refine")
     entries = list(source.folder("entrypoints"))
     facts: dict[str, Any] = {
         "auto_tool_choice_needs_parser": any(_mentions(tree, "--enable-auto-tool-choice requires") for tree in entries),
         "reads_backend_variable": _mentions(source.first("envs.py"), "VLLM_ATTENTION_BACKEND"),
         "cut_groups_refused": _mentions(marlin, "is not divisible by group_size"),
         "cut_blocks_refused": any(_mentions(tree, "weight quantization block_k") for tree in shapes),
-        "cut_blocks_of_experts_refused": checks_experts and not mends_experts,
+        "cut_blocks_of_experts_refused": checks_experts and not refines_experts,
     }
     settings = [source.first("config.py"), *source.folder("config")]
     if any(_mentions(tree, "Falling back to %s for compatibility") for tree in settings):

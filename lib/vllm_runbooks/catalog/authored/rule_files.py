@@ -40,11 +40,11 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
     for index, example in enumerate(rule.examples):
         if example.at not in example.text:
             yield ("examples", index, "at"), "is not in the text"
-        if example.fixed is not None and not rule.mends:
-            yield ("examples", index, "fixed"), "is given, but `mends` does not describe the fix"
-    if rule.mends and not any(example.fixed is not None for example in rule.examples):
-        yield ("mends",), "has no example; add `fixed` to one"
-    for name in ("message", "why", "mends"):
+        if example.fixed is not None and not rule.fix:
+            yield ("examples", index, "fixed"), "is given, but `fix` does not describe the fix"
+    if rule.fix and not any(example.fixed is not None for example in rule.examples):
+        yield ("fix",), "has no example; add `fixed` to one"
+    for name in ("message", "why", "fix"):
         texts = getattr(rule, name) or ""
         for wrong in unknown_commands(texts if isinstance(texts, str) else " ".join(texts)):
             yield (name,), wrong

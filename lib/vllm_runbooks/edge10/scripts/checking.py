@@ -15,7 +15,7 @@ from vllm_runbooks.edge10.scripts.readings import COMPILE
 from vllm_runbooks.edge10.scripts.records import LintedScripts, ScriptStep
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint.checking import asked
-from vllm_runbooks.lint.mending import mended_by
+from vllm_runbooks.lint.fixing import with_fixes_by
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
@@ -53,7 +53,7 @@ def lint_scripts(
     return {name: _linted(name, script, fix=fix) for name, script in group.files.items()}
 
 
-def mended_script(
+def fixed_script(
     texts: Mapping[str, str],
     name: str,
     *,
@@ -79,7 +79,7 @@ def _group(
 
 def _fixed(script: CheckedScript) -> CheckedScript:
     group, name = script.group, script.file.name
-    return mended_by(script, lambda text: group.with_text(name, text).files[name])
+    return with_fixes_by(script, lambda text: group.with_text(name, text).files[name])
 
 
 def _linted(name: str, script: CheckedScript, *, fix: bool) -> LintedScripts:

@@ -62,14 +62,14 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
     view = render_edge10_scripts
     checked = view.shown(checked, redact.redact_name)
     if fix:
-        mended = script_checking.mended_script(texts, next(iter(texts)), toolchain=version, folders=folders)
+        corrected = script_checking.fixed_script(texts, next(iter(texts)), toolchain=version, folders=folders)
         if out is not None:
             # The user's own file: a secret in it stays, or the script would no longer run.
-            store(out, mended)
+            store(out, corrected)
             output.say(f"wrote {out}")
         elif form == "text":
             output.write_script(view.merged(checked).fixed or "")
-        again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
+        again = script_checking.lint_scripts(dict.fromkeys(texts, corrected), toolchain=version, folders=folders)
         ((path, rest),), linted = view.shown(again, redact.redact_name).items(), next(iter(checked.values()))
         name = f"{path} (fixed)" if out is None else redact.redact_name(str(out))
         fixed = render_issues.fixed_line(linted.issues, rest.issues, linted.lang)

@@ -359,7 +359,7 @@ def _show_diff(name: str, text: str, linted: Linted, options: Mapping[str, Any])
     safe = checking.hidden(text, options)
     if linted.fixed in (None, safe):
         return
-    fixed = checking.mended(text, **options)
+    fixed = checking.fixed_text(text, **options)
     diff, is_exact = render_issues.diff_view(safe, linted.fixed or "", name, private=(text, fixed))
     terminal.show(diff)
     if not is_exact:
@@ -390,18 +390,18 @@ def _show_fixed(
         return
     ((file, text),) = named.items()
     linted, options, rules = checked[file], options_of[file], knowledge.knowledge().rules
-    mended = checking.mended(text, **options)
+    corrected = checking.fixed_text(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
-        store(out, mended, like=Path(file))
+        store(out, corrected, like=Path(file))
         output.say(f"wrote {out}")
     if form == "json":
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
-        if linted.fixed != mended:
+        if linted.fixed != corrected:
             output.say("secrets are redacted in the output; -o FILE writes the script with its secrets")
-    again = checking.lint_text(mended, **options)
+    again = checking.lint_text(corrected, **options)
     rest = replace(again, issues=settings[file].reported(again.issues, rules))
     name = options["name"] + " (fixed)" if out is None else str(out)
     is_written = out is not None
@@ -429,7 +429,7 @@ def _write_fixed(
         raise InputError(f"{unnamed}: is not a script or manifest; use -o FILE")
     rules = knowledge.knowledge().rules
     root = Path(os.path.commonpath([(path if path.is_dir() else path.parent).resolve() for path in map(Path, files)]))
-    fixed = {name: checking.mended(text, **options[name]) for name, text in named.items()}
+    fixed = {name: checking.fixed_text(text, **options[name]) for name, text in named.items()}
     changed = {name: sources.read_rewritable(name) for name, text in named.items() if fixed[name] != text}
     for name, text in changed.items():
         target = folder / Path(name).parent.resolve().relative_to(root) / Path(name).name

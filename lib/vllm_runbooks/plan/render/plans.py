@@ -186,6 +186,8 @@ def memory_view(plan: Plan) -> list[list[TextBlock]]:
 
 def _details(plan: Plan, *, has_command: bool = True) -> list[list[TextBlock]]:
     parts = memory_view(plan)
+    if plan.assumptions:
+        parts.append(headed("ASSUMPTIONS", [bulleted(sentence) for sentence in plan.assumptions]))
     if plan.options:
         parts.append(headed("DEFAULTS OF THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
     if plan.speed:
@@ -324,6 +326,7 @@ def _details_html(plan: Plan, *, has_command: bool = False, has_chart: bool = Tr
         parts += [heading(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
         parts.append(remark(f"Defaults of this release: {plan_words.settled(plan.options)}."))
+    parts += [remark(f"Assumption: {sentence}") for sentence in plan.assumptions]
     parts += [remark(f"Calibration: {sentence}") for sentence in plan_words.calibrated(plan)]
     return "".join(parts)
 

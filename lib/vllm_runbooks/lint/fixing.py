@@ -28,12 +28,12 @@ _MAX_ROUNDS = 8
 """A command that was cut shows its other faults only after a fix."""
 
 
-def mended(judged: LintedText) -> LintedText:
-    return mended_by(judged, lambda text: LintedText(text, judged.knowledge, judged.asked))
+def with_fixes(judged: LintedText) -> LintedText:
+    return with_fixes_by(judged, lambda text: LintedText(text, judged.knowledge, judged.asked))
 
 
-def mended_by(judged: T, again: Callable[[str], T]) -> T:
-    """Like `mended`; `again` lints the changed text."""
+def with_fixes_by(judged: T, again: Callable[[str], T]) -> T:
+    """Like `with_fixes`; `again` lints the changed text."""
     for _ in range(_MAX_ROUNDS):
         changed = judged.page.changed(_apart(judged.hits))
         if changed == judged.text:
