@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import run
 from hub_server import COMMIT, StandInHub, StandInModel, serve_hub
 from vllm_runbooks.catalog import load
 from vllm_runbooks.core.errors import InputError
@@ -180,7 +181,8 @@ def _refused(**more: object) -> str:
 @one_host
 def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
     """The line has the reason and what to do."""
-    assert "unknown model: not on 127.0.0.1" in _refused()
+    assert "unknown model: 127.0.0.1" in _refused()
+    assert "set HF_TOKEN" in _refused()
     hub.models[NAME] = model()
     hub.models[NAME].is_gated = True
     assert "the repository is gated; accept its license on 127.0.0.1" in _refused()
@@ -189,7 +191,7 @@ def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
     hub.models[NAME] = StandInModel({"model.gguf": b"GGUF"})
     assert "the repository has no config.json" in _refused()
     hub.status = 500
-    assert "cannot be read from" in (line := _refused()) or "HTTP 500" in line
+    assert "cannot be read" in (line := _refused()) or "HTTP 500" in line
 
 
 @one_host
@@ -200,7 +202,9 @@ def test_a_near_name_is_suggested(hub: StandInHub) -> None:
     assert hub.requests
     hub.models["Qwen/Qwen3-8BB"] = model()
     hub.cuts = "config.json"
-    with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model, and cannot be read.*similar: Qwen/Qwen3-8B"):
+    with pytest.raises(
+        InputError, match=r"Qwen/Qwen3-8BB: unknown model, and .* cannot be read.*similar: Qwen/Qwen3-8B"
+    ):
         planner.model("Qwen/Qwen3-8BB", access=HubAccess.NETWORK)
 
 
@@ -331,7 +335,7 @@ def test_a_slow_or_cut_off_server_is_one_line(hub: StandInHub, monkeypatch: pyte
     hub.models[NAME] = model()
     monkeypatch.setattr(hub_files, "_DEADLINE_S", 1.5)
     hub.cuts = "model.safetensors"
-    assert "cannot be read from 127.0.0.1" in _refused()
+    assert re.search("127.0.0.1:.* cannot be read .*; check the network and HF_ENDPOINT", _refused())
     hub.cuts, hub.drips = "", True
     begin = time.monotonic()
     assert "did not send the model's files in 1.5 s" in _refused()
@@ -526,6 +530,53 @@ def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> Non
     hub.requests.clear()
     assert not planner.model(complete, access=HubAccess.NETWORK).is_downloaded
     assert hub.requests == []
+
+
+@one_host
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [
+        (0, "127.0.0.1.* does not have it; correct the name, or set HF_TOKEN if it is private"),
+        (401, "answered with HTTP 401; check HF_TOKEN"),
+        (403, "answered with HTTP 403; check HF_TOKEN"),
+        (404, "does not have it; correct the name or --revision"),
+        (503, "answered with HTTP 503"),
+    ],
+)
+def test_a_hub_that_was_not_read_is_noted(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, what: str
+) -> None:
+    """A plan by a part of the configuration says in one line what the Hub answered, and what to do."""
+    known = "01-ai/Yi-34B-Chat"
+    monkeypatch.setattr(hub_files, "_DEADLINE_S", 2)
+    hub.status = status
+    words = ("plan", known, "--gpus", "2xA100-80GB", "--format", "json")
+    (note, *_) = json.loads(run(capsys, *words)[1])["notes"]
+    assert note["text"].startswith("The catalog has a part of this model's configuration, and 127.0.0.1")
+    assert re.search(what, note["text"]), note
+    assert note["text"].endswith("--offline plans without the Hub.")
+    assert "part of" not in run(capsys, *words, "--offline")[1]
+
+
+@one_host
+def test_a_revision_of_a_known_model_is_read(hub: StandInHub, capsys: pytest.CaptureFixture[str]) -> None:
+    """The catalog has the default revision: another one is the Hub's, and offline the difference is noted."""
+    known = "Qwen/Qwen3-8B"
+    assert not planner.model(known, access=HubAccess.NETWORK).is_downloaded
+    words = ("plan", known, "--gpus", "H100-80GB", "--format", "json", "--revision", "wide")
+    (note,) = json.loads(run(capsys, *words, "--offline")[1])["notes"]
+    default = "The catalog has this model's configuration at the default revision, not at wide, and"
+    assert note["text"] == f"{default} --offline reads no other."
+    assert planner.model(known, {"revision": "wide"}).unread.endswith("no cache of this host has another")
+
+    hub.models[known] = model()
+    status, _, error = run(capsys, *words)
+    assert (status, "does not have this revision; correct --revision" in error) == (2, True)
+    hub.models[known].revisions["wide"] = "f" * 40
+    assert planner.model(known, {"revision": "wide"}, access=HubAccess.NETWORK).layer_bytes
+    document = json.loads(run(capsys, *words)[1])
+    assert "from the Hub, revision fffffff" in document["summary"]
+    assert document["notes"] == []
 
 
 @one_host

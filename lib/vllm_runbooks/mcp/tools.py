@@ -167,7 +167,9 @@ def plan(
     remedies = planner.remedies(request, answer) if is_searched else ()
     origin = request.model.source if request.model.is_downloaded or request.model.is_assumed else ""
     again = "" if details else _MORE.format("plan")
-    summary = summaries.summarize(answer, remedies, options=[*options], again=again, origin=origin or "")
+    summary = summaries.summarize(
+        answer, remedies, options=[*options], again=again, origin=origin or "", unread=request.model.unread
+    )
     first = summaries.layout_of_first_change(answer, remedies)
     blocks = [*summary_view(summary), *([BLANK, *plans.details(answer, first)] if details else [])]
     return _reply("plan", blocks, summaries.with_text(answer, remedies, summary), details=details)

@@ -49,6 +49,8 @@ class PlannedModel:
     """Whether `source` names files of the Hub."""
     is_assumed: bool = False
     """Whether its quantization is the usual one for its name."""
+    unread: str = ""
+    """Why the Hub was not read for what the catalog lacks, and what to do; empty if it lacks nothing."""
     draft: DraftModel | None = None
     """Separate draft model, if the launch names one whose configuration is available."""
 

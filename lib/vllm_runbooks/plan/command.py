@@ -186,7 +186,13 @@ def plan(
     folder = str(deploy) if deploy is not None and answer.fits is not False else ""
     origin = request.model.source if request.model.is_downloaded or request.model.is_assumed else None
     summary = summaries.summarize(
-        answer, remedies, options=repeated, folder=folder, again=_again(explain=explain), origin=origin or ""
+        answer,
+        remedies,
+        options=repeated,
+        folder=folder,
+        again=_again(explain=explain),
+        origin=origin or "",
+        unread=request.model.unread,
     )
     if form == "json":
         output.write_json(to_json(summaries.with_text(answer, remedies, summary)))

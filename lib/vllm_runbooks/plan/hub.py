@@ -74,6 +74,10 @@ class _UnreachableError(InputError):
     """The Hub does not answer."""
 
 
+class UnknownRevisionError(InputError):
+    """A model does not have the revision."""
+
+
 def find(
     name: str,
     access: HubAccess,
@@ -94,7 +98,7 @@ def find(
     if "/" not in name:
         access = HubAccess.CACHE
     if revision is not None and not model_cache.is_revision(revision):
-        raise InputError(f"{revision[:100]}: not a branch, tag or commit")
+        raise UnknownRevisionError(f"{revision[:100]}: not a branch, tag or commit")
     kept = sorted(model_cache.cached(name, revision, download_dir), key=lambda model: not _has_headers(model.folder))
     if access is HubAccess.CACHE or (kept and not kept[0].is_ours and _has_headers(kept[0].folder)):
         return _files(kept[0]) if kept else None
@@ -125,7 +129,9 @@ def _files(model: CachedModel, where: str = "this host's cache of the Hub") -> H
 def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> CachedModel:
     offline = next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), None)
     if offline is not None:
-        raise _UnreachableError(f"{name}: unknown model, and not in this host's cache of the Hub; {offline} is set")
+        raise _UnreachableError(
+            f"{name}: unknown model, and it is not in this host's cache of the Hub; {offline} is set"
+        )
     if extras.missing(PART):
         try:
             extras.require(PART)
@@ -159,7 +165,7 @@ def _in_time(work: Callable[[float], CachedModel], name: str, hub: str) -> Cache
 
 
 def _explained(error: Exception, name: str, hub: str) -> InputError:
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors
 
     if isinstance(error, InputError):
         return error
@@ -169,9 +175,11 @@ def _explained(error: Exception, name: str, hub: str) -> InputError:
         how = f"accept its license on {hub} and set HF_TOKEN"
         return InputError(f"{name}: the repository is gated; {how}, or pass a folder with its config.json")
     if isinstance(error, errors.RevisionNotFoundError):
-        return InputError(f"{name}: {hub} does not have this revision; correct --revision")
+        return UnknownRevisionError(f"{name}: {hub} does not have this revision; correct --revision")
     if isinstance(error, errors.RepositoryNotFoundError):
-        return InputError(f"{name}: unknown model: not on {hub}; correct the name, or set HF_TOKEN for a private one")
+        return InputError(
+            f"{name}: unknown model: {hub} does not have it; correct the name, or set HF_TOKEN if it is private"
+        )
     if isinstance(error, errors.EntryNotFoundError) and not isinstance(error, FileNotFoundError):
         return InputError(f"{name}: a file that {hub} lists is missing; try again")
     status = getattr(getattr(error, "response", None), "status_code", None)
@@ -183,8 +191,9 @@ def _explained(error: Exception, name: str, hub: str) -> InputError:
         return kind(f"{name}: {hub} answered with HTTP {status}{how}")
     if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
         return InputError(f"{name}: its files cannot be stored: {error}")
-    how = "try again, or pass a folder with its config.json"
-    return _UnreachableError(f"{name}: unknown model, and cannot be read from {hub} ({type(error).__name__}); {how}")
+    variable = "HF_ENDPOINT" if hub == _host(constants.ENDPOINT) else "MODELSCOPE_DOMAIN"
+    how = f"check the network and {variable}, or pass a folder with its config.json"
+    return _UnreachableError(f"{name}: unknown model, and {hub} cannot be read ({type(error).__name__}); {how}")
 
 
 def _host(endpoint: str) -> str:

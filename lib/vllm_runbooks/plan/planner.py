@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -73,14 +74,29 @@ def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> Plan
     is_whole = known is not None and not known.is_partial and not known.is_assumed
     if is_whole and revision in (None, "main"):
         return known
+    asked = known.name if known else name
     try:
-        files = hub.find(known.name if known else name, access, revision=revision, download_dir=folder)
-        return known if files is None else _local(files.folder, known.name if known else name, files.source)
+        files = hub.find(asked, access, revision=revision, download_dir=folder)
+        if files is not None:
+            return _local(files.folder, asked, files.source)
+        others = "--offline reads no other" if access is hub.HubAccess.NONE else "no cache of this host has another"
+        return known and (known if revision in (None, "main") else _from_catalog(known, revision, others))
+    except hub.UnknownRevisionError:
+        raise
     except InputError as error:
         if known is None:
             is_unknown = "unknown model" in str(error)
             raise InputError(str(error) + plan_reading.near(name, catalog.specs()) * is_unknown) from None
-        return known
+        why = re.sub(r"^unknown model(?:, and|[:;]) ", "", str(error).removeprefix(f"{asked}: "))
+        return _from_catalog(known, revision, f"{why}; --offline plans without the Hub")
+
+
+def _from_catalog(known: PlannedModel, revision: str | None, why: str) -> PlannedModel:
+    """A model of the catalog that should have been read from the Hub, with the reason why it was not."""
+    part = "a part of this model's configuration" if known.is_partial else "this model's configuration"
+    part = "the configuration of this model's base" if known.is_assumed else part
+    which = "" if revision in (None, "main") else f" at the default revision, not at {revision}"
+    return replace(known, unread=f"the catalog has {part}{which}, and {why}")
 
 
 def is_folder(name: str) -> bool:

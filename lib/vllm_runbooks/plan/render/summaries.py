@@ -85,6 +85,7 @@ def summarize(
     again: str = "",
     is_shortened: bool = False,
     origin: str = "",
+    unread: str = "",
 ) -> Summary:
     """Summarize a plan.
 
@@ -96,6 +97,7 @@ def summarize(
         again: The command that shows everything; empty if there is none.
         is_shortened: Whether the plan's context is shorter than the default because the default does not fit.
         origin: Where the model's files are from; empty for the catalog and local folders.
+        unread: Why the Hub was not read; empty if it was, or need not be.
     """
     best = _best(answer)
     others = len(plan_words.ranked(answer)) - 1 if isinstance(answer, Layouts) else 0
@@ -121,7 +123,11 @@ def summarize(
         " ".join(sentences),
         fix=fix,
         fix_name=name,
-        steps=(*_steps(answer, best, remedies, options, is_written=bool(folder)), *_start(folder)),
+        steps=(
+            *([Step("Note", sentence_of(unread))] if unread else []),
+            *_steps(answer, best, remedies, options, is_written=bool(folder)),
+            *_start(folder),
+        ),
         more=rest_step([*parts, "memory per GPU", "sources"], again),
         table=_table(remedies) if remedies else None,
     )
