@@ -33,7 +33,11 @@ def _config(config: dict[str, Any]) -> Any:
         model=str(folder), tokenizer=str(folder), skip_tokenizer_init=True, dtype="bfloat16", max_model_len=1024,
         enforce_eager=True,
     )  # fmt: skip
-    return found.VllmConfig(model_config=model, load_config=found.LoadConfig(load_format="dummy"))
+    # The CPU build has no prefix caching for latent attention next to states.
+    cache = found.CacheConfig(enable_prefix_caching=False)
+    return found.VllmConfig(
+        model_config=model, cache_config=cache, load_config=found.LoadConfig(load_format="dummy")
+    )  # fmt: skip
 
 
 def _built(settings: Any, ranks: int) -> Any:

@@ -78,6 +78,13 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
         "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
         "num_nextn_predict_layers": 0,
     },
+    # `getattr` of vLLM's class (0.33.0 models/bailing_moe_linear.py).
+    "bailing_hybrid": {
+        "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,
+        "group_norm_size": 1, "layer_group_size": 1, "first_k_dense_replace": 0, "num_shared_experts": 0,
+        "moe_router_enable_expert_bias": False, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "q_lora_rank": None, "kv_lora_rank": 512, "max_position_embeddings": 8192, "num_nextn_predict_layers": 0,
+    },
     # `getattr` of vLLM's classes (0.33.0 models/glm4.py:162, models/exaone.py); the class of Exaone is the model's own.
     "glm_ocr": _PLAIN_HEAD | {"tie_word_embeddings": False, "attention_bias": False},
     "exaone": _PLAIN_HEAD | {

@@ -114,7 +114,7 @@ class Recurrent:
     """A layer with a state of constant size; its sizes depend on `kind`.
 
     "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda":
-    key and value heads and dims; "linear": heads, head_dim; "short_conv": inner.
+    key and value heads and dims; "linear": heads, head_dim, groups of its norm; "short_conv": inner.
     """
 
     kind: str
@@ -140,6 +140,8 @@ class Recurrent:
     state_dtype: str | None = None
     """State dtype in the configuration (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if not
     set."""
+    rope: Rope | None = None
+    """Of "linear", whose queries and keys are rotated."""
 
 
 @dataclass(frozen=True)
@@ -721,6 +723,35 @@ def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         yield Layer(without if shares else attention, network(index))
 
 
+def _bailing_hybrid(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    """Groups of layers whose last has latent attention, the others lightning attention (Ling and Ring 2.5)."""
+    # The next generation has the same `model_type` (0.33.0 models/bailing_moe_v3.py).
+    named = read.config.get("architectures")
+    if not _is_list(named) or list(named) != ["BailingMoeV2_5ForCausalLM"]:
+        read.fail("architecture" if not _is_list(named) or not named else f"architecture {named[0]}")
+    if read.get("router_dtype") not in (None, "fp32"):
+        read.fail("router_dtype")
+    heads = read.number("num_attention_heads")
+    size = read.optional("head_dim") or read.number("hidden_size") // heads
+    rope = _ropes(read)
+    latent, network = _latent(read, rope), _feed_forward(read)
+    if latent.rope is not None:
+        latent = replace(latent, rope=replace(latent.rope, dim=latent.rope_dim))
+    lightning = Recurrent(
+        kind="linear",
+        heads=heads,
+        head_dim=size,
+        groups=read.optional("group_norm_size") or 1,
+        bias=bool(read.get("use_qkv_bias")),
+        has_norm=bool(read.get("use_qk_norm")),
+        rope=rope("full", size),
+    )
+    every = read.number("layer_group_size")
+    return (
+        Layer(lightning if every > 0 and (index + 1) % every else latent, network(index)) for index in range(layers)
+    )
+
+
 def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = replace(_latent(read, _ropes(read)), rope=None, is_gated=bool(read.get("mla_use_output_gate")))
     network = _feed_forward(read)
@@ -1104,6 +1135,7 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "linear": _linear,
     "gemma4": _gemma4,
     "latent": _mla,
+    "bailing_hybrid": _bailing_hybrid,
     "llama4": _llama4,
     "nemotron_h": _nemotron_h,
     "mamba2": _mamba2,
