@@ -17,7 +17,7 @@ RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
 ALIKE = {
     "kimi_k2": "deepseek_v3", "kimi_vl": "deepseek_v3", "nemotron-nas": "llama", "internvl_chat": "qwen2",
     "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "step3p7": "step3p5", "iquestcoder": "llama",
-    "dots_ocr": "qwen2",
+    "dots_ocr": "qwen2", "deepseek_vl_v2": "deepseek_v2",
 }  # fmt: skip
 """Families whose class is the model's own file, and the one whose class that file builds on."""
 _NO_DRAFTS = {"num_nextn_predict_layers": 0}

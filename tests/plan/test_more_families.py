@@ -33,6 +33,7 @@ allenai/olmOCR-2-7B-1025 8292166656
 arcee-ai/AFM-4.5B 4619189760
 arcee-ai/Trinity-Large-Thinking 398635286016
 baidu/Qianfan-OCR 4741408256
+deepseek-ai/DeepSeek-OCR 3336106240
 ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
 ibm-granite/granite-4.0-h-1b 1461538368
 ibm-granite/granite-4.0-h-tiny 6939037248

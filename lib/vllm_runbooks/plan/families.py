@@ -88,6 +88,8 @@ class Family:
     """Rotated by image position, whatever the configuration's copy has for `mrope_section`."""
     encoder: str | None = None
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
+    encoders: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By architecture another tower than `encoder`."""
     mtp: str = ""
     """Modules around the layers for speculative decoding: see `weights`; "absent": the published files have none."""
     is_encoder: bool = False

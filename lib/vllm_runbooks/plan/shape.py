@@ -714,6 +714,13 @@ def _gemma4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    if all(read.optional(name) == 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
+        # Without sizes of latents vLLM's class has plain attention (0.33.0 models/deepseek_v2.py:1280).
+        return _plain(read, layers)
+    return _latents(read, layers)
+
+
+def _latents(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _latent(read, _ropes(read))
     network = _feed_forward(read)
     listed = read.config.get("indexer_types")
@@ -1292,12 +1299,15 @@ def _dtype(*parts: Mapping[str, Any]) -> str | None:
 
 _AROUND = (
     "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
-    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "text_config", "vision_feature_layer",
+    "projector_config", "projector_use_layernorm", "scale_factor", "spatial_merge_size", "text_config",
+    "vision_feature_layer",
 )  # fmt: skip
 """Fields outside a tower's own configuration that decide its sizes."""
 
 
-def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] | None:
+def _encoders(config: Mapping[str, Any], family: Family, architecture: str | None) -> tuple[Encoder, ...] | None:
+    if architecture in family.encoders:
+        family = replace(family, encoder=family.encoders[architecture])
     if family.encoder is None:
         return None if any(isinstance(config.get(name), Mapping) for name in _TOWERS) else ()
     if family.encoder == "unknown":
@@ -1476,6 +1486,6 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         per_layer_input=inputs,
         index_topk=text.get("index_topk") if isinstance(text.get("index_topk"), int) else None,
         quantization=quantization,
-        encoders=_encoders(config, outer_family),
+        encoders=_encoders(config, outer_family, architecture),
         missing=tuple(read.missing),
     )
