@@ -208,6 +208,10 @@ def test_partial_configurations_name_missing_fields() -> None:
     [
         ({}, "architecture not named"),
         ({"architectures": ["FooForCausalLM"], "model_type": "foo"}, "architecture FooForCausalLM"),
+        (
+            {"architectures": ["Foo"], "model_type": "deepseek_ref"},
+            "architecture Foo with model_type deepseek_ref, for which neither vLLM nor transformers has a class",
+        ),
         ({**SMALL, "hidden_size": "64"}, "hidden_size"),
         ({**SMALL, "num_attention_heads": None}, "num_attention_heads"),
         ({**SMALL, "num_key_value_heads": "2"}, "num_key_value_heads"),

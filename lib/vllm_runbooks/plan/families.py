@@ -50,6 +50,8 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Usual names of fields that the configuration has under another name."""
+    is_foreign: bool = False
+    """Neither vLLM nor transformers has a class for this `model_type`: vLLM rejects it."""
     head_dim: bool = False
     """The class has a field `head_dim`; without one a head's size is always the hidden size over the heads."""
     qkv_bias: bool | str = False

@@ -1409,6 +1409,13 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
 
+def _unknown_class(named: Shape, family: Family | None) -> str:
+    missing = f"architecture {named.architecture or named.model_type or 'not named'}"
+    if family is not None and family.is_foreign:
+        missing += f" with model_type {named.model_type}, for which neither vLLM nor transformers has a class"
+    return missing
+
+
 def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     """Read the memory-relevant sizes of a `config.json`; never raises.
 
@@ -1428,9 +1435,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     text_type = inner_type if inner_type in known_families else model_type
     family = known_families.get(text_type or "")
     named = Shape(architecture, model_type, text_type, _dtype(config, text), pools=_pools(config, architecture))
-    if family is None or outer_family is None:
+    if family is None or outer_family is None or family.is_foreign:
         crossed = (_CROSSED,) if config.get("is_encoder_decoder") is True else ()
-        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}", *crossed))
+        return replace(named, missing=(_unknown_class(named, family), *crossed))
     text = {**text, **{name: text[own] for name, own in family.fields.items() if own in text}}
     read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
