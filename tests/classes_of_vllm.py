@@ -33,7 +33,11 @@ def _config(config: dict[str, Any]) -> Any:
         model=str(folder), tokenizer=str(folder), skip_tokenizer_init=True, dtype="bfloat16", max_model_len=1024,
         enforce_eager=True,
     )  # fmt: skip
-    return found.VllmConfig(model_config=model, load_config=found.LoadConfig(load_format="dummy"))
+    # The CPU build has no prefix caching for latent attention next to states.
+    cache = found.CacheConfig(enable_prefix_caching=False)
+    return found.VllmConfig(
+        model_config=model, cache_config=cache, load_config=found.LoadConfig(load_format="dummy")
+    )  # fmt: skip
 
 
 def _built(settings: Any, ranks: int) -> Any:
@@ -126,6 +130,9 @@ def main() -> None:
         _deepseek_v4(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
         return
     found = import_module("vllm.config")
+    # Some classes look up a token's number.
+    tokenizers: Any = import_module("vllm.tokenizers")
+    tokenizers.cached_tokenizer_from_config = mock.MagicMock()
     record = json.loads(RECORDED.read_text(encoding="utf-8"))
     record["release"] = import_module("vllm").__version__
     # The first configuration has experts: the group that divides them is made only then.

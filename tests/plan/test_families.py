@@ -17,7 +17,7 @@ RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
 ALIKE = {
     "kimi_k2": "deepseek_v3", "kimi_vl": "deepseek_v3", "nemotron-nas": "llama", "internvl_chat": "qwen2",
     "mimo": "qwen2", "mimo_v2": "mimo_v2_flash", "step3p7": "step3p5", "iquestcoder": "llama",
-    "dots_ocr": "qwen2",
+    "dots_ocr": "qwen2", "deepseek_vl_v2": "deepseek_v2",
 }  # fmt: skip
 """Families whose class is the model's own file, and the one whose class that file builds on."""
 _NO_DRAFTS = {"num_nextn_predict_layers": 0}
@@ -83,6 +83,13 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
         "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,
         "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
         "num_nextn_predict_layers": 0,
+    },
+    # `getattr` of vLLM's class (0.33.0 models/bailing_moe_linear.py).
+    "bailing_hybrid": {
+        "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,
+        "group_norm_size": 1, "layer_group_size": 1, "first_k_dense_replace": 0, "num_shared_experts": 0,
+        "moe_router_enable_expert_bias": False, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "q_lora_rank": None, "kv_lora_rank": 512, "max_position_embeddings": 8192, "num_nextn_predict_layers": 0,
     },
     # `getattr` of vLLM's class (0.33.0 models/glm4.py:162).
     "glm_ocr": _PLAIN_HEAD | {"tie_word_embeddings": False, "attention_bias": False},

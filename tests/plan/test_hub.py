@@ -632,8 +632,8 @@ def test_each_complete_model_of_the_catalog_is_planned_from_the_hub(hub: StandIn
     assert unknown == UNKNOWN_CLASSES
 
 
-UNKNOWN_CLASSES = {"DeepseekV4ForCausalLM"}
-"""That of checkpoints with a `model_type` that vLLM does not have (deepseek_ref)."""
+UNKNOWN_CLASSES = {"DeepseekV4ForCausalLM with model_type deepseek_ref"}
+"""That of checkpoints with a `model_type` that vLLM rejects."""
 
 
 @one_host

@@ -21,16 +21,30 @@ from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.weights import Ranks, inventory, load
 
 PARAMETERS = """
+LGAI-EXAONE/EXAONE-3.5-2.4B-Instruct 2405327360
+LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct 7818448896
+LGAI-EXAONE/EXAONE-Deep-32B 32003200000
 LiquidAI/LFM2-2.6B 2569272320
 MiniMaxAI/MiniMax-M3 427040140160
+PaddlePaddle/PaddleOCR-VL 958588736
 ai21labs/Jamba-v0.1 51570323328
 allenai/OLMoE-1B-7B-0924-Instruct 6919161856
+allenai/olmOCR-2-7B-1025 8292166656
 arcee-ai/AFM-4.5B 4619189760
 arcee-ai/Trinity-Large-Thinking 398635286016
+baidu/Qianfan-OCR 4741408256
+deepseek-ai/DeepSeek-OCR 3336106240
 ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
 ibm-granite/granite-4.0-h-1b 1461538368
 ibm-granite/granite-4.0-h-tiny 6939037248
+lightonai/LightOnOCR-2-1B 1005647872
+nanonets/Nanonets-OCR2-3B 3754622976
 nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16 3973556832
+openai-community/gpt2 124439808
+openai-community/gpt2-large 774030080
+openai-community/gpt2-medium 354823168
+openai-community/gpt2-xl 1557611200
+rednote-hilab/dots.ocr 3039179264
 swiss-ai/Apertus-8B-Instruct-2509 8053338176
 tencent/Hunyuan-4B-Instruct 4221757440
 tencent/Hunyuan-7B-Instruct 7504568320
@@ -38,10 +52,12 @@ tiiuae/falcon-mamba-7b 7272665088
 upstage/Solar-Open-100B 102651793408
 zai-org/GLM-4.5V 107710933120
 zai-org/GLM-4.7-Flash 31221488576
+zai-org/GLM-OCR 1325258240
 zai-org/glm-4-9b-chat-hf 9399951360
 """
 """Published counts: what the Hub counts in the files (PyPI llmfit 1.1.17, hf_models.json, parameters_raw; of models
-that are not in it, public listings of their files)."""
+that are not in it, public listings of their files). The masks in GPT-2's files are left out: 1,024 by 1,024 for each
+layer."""
 BUILT = """
 LiquidAI/LFM2.5-VL-1.6B 3193251808 1611699568
 Qwen/Qwen3-Omni-30B-A3B-Instruct 63438410976 31755143792

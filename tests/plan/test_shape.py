@@ -208,6 +208,10 @@ def test_partial_configurations_name_missing_fields() -> None:
     [
         ({}, "architecture not named"),
         ({"architectures": ["FooForCausalLM"], "model_type": "foo"}, "architecture FooForCausalLM"),
+        (
+            {"architectures": ["Foo"], "model_type": "deepseek_ref"},
+            "architecture Foo with model_type deepseek_ref, for which neither vLLM nor transformers has a class",
+        ),
         ({**SMALL, "hidden_size": "64"}, "hidden_size"),
         ({**SMALL, "num_attention_heads": None}, "num_attention_heads"),
         ({**SMALL, "num_key_value_heads": "2"}, "num_key_value_heads"),
@@ -467,3 +471,22 @@ def test_pooling_models_have_no_lm_head() -> None:
     config = {"architectures": ["Qwen3ForSequenceClassification"], "model_type": "qwen3"}
     assert shape(config).pools
     assert not shape({**config, "architectures": ["Qwen3ForCausalLM"]}).pools
+
+
+def test_ling_2_5_is_told_apart_by_its_class() -> None:
+    """The next generation has the same model_type; a router of another dtype is unknown as well."""
+    config: dict[str, Any] = {
+        "model_type": "bailing_hybrid", "architectures": ["BailingMoeV2_5ForCausalLM"], "hidden_size": 512,
+        "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "vocab_size": 32_064,
+        "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 128, "layer_group_size": 2,
+        "group_norm_size": 4,
+    }  # fmt: skip
+    found = shape(config)
+    assert [type(found.layer(index).mixer) for index in range(4)] == [Recurrent, Latent] * 2
+    for change, missing in (
+        ({"architectures": ["BailingMoeV3ForCausalLM"]}, "architecture BailingMoeV3ForCausalLM"),
+        ({"architectures": []}, "architecture"),
+        ({"router_dtype": "bf16"}, "router_dtype"),
+    ):
+        assert shape(config | change).missing == (missing,)
+    assert {type(layer.mixer) for layer in shape(config | {"layer_group_size": 1}).kinds} == {Latent}

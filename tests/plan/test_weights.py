@@ -1113,7 +1113,7 @@ TOWERS = """
 0.10 qwen2_vl qwen2_5_vl llava pixtral llama4 qwen2_5_omni qwen2_5_omni_audio
 0.11 qwen3_vl
 0.15 glm4v gemma3 internvit cohere2_vision idefics3 internvl lfm2_vl llava_next llava_onevision paligemma
-0.15 qwen2_audio_audio dots_ocr glm_ocr paddleocr_vl qianfan voxtral_audio
+0.15 qwen2_audio_audio deepseek_ocr dots_ocr glm_ocr paddleocr_vl qianfan voxtral_audio
 0.16 moonvit
 0.19 gemma4 gemma4_audio
 0.32 qwen3_omni_moe qwen3_omni_moe_audio qwen3_asr_audio

@@ -306,6 +306,11 @@ _MOONVIT_PLACES = 512 * 512
 """Places whose rotations are in a table (models/moonvit.py, `Rope2DPosEmb`)."""
 _COMPLEX = 8
 """Bytes of a complex64."""
+_OCR_TOKENS, _OCR_WHOLE, _OCR_CROPS = 693, 64 * 64, 4 * 40 * 40
+"""DeepSeek-OCR's dummy image of 1280 x 1280 pixels: its tokens, and its patches in 1024 x 1024 pixels and in four parts
+of 640 x 640 (models/deepseek_ocr.py, `get_num_image_tokens`)."""
+_OCR_WINDOW = 14
+"""Side of a window of patches in the first tower (models/deepencoder.py)."""
 _VOXTRAL_TOKENS, _VOXTRAL_SAMPLES = 375, 160
 """Tokens of a clip of 30 seconds, 12.5 per second, and samples of a frame of its spectrum, 16,000 per second
 (mistral-common's AudioConfig and AudioSpectrogramConfig of Voxtral's tekken.json)."""
@@ -590,6 +595,12 @@ def _whisper(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterato
         yield "audio", _Item(sizes.positions, sizes.positions, sizes.positions)
 
 
+def _deepseek_ocr(_sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        # One image after the other: first the whole, then its parts together.
+        yield "image", _Item(_OCR_TOKENS, _OCR_WHOLE + _OCR_CROPS, _OCR_TOKENS, at_once=_OCR_CROPS)
+
+
 def _voxtral(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
     if ask.audios:
         # As long as the context: the encoder runs all its clips of 30 seconds together.
@@ -786,6 +797,19 @@ def _dots_ocr_tensors(run: _TowerRun) -> Held:
     yield from _gated_network(sizes.size, sizes.wide / run.shards, held, keeps=False)
 
 
+def _deepseek_ocr_tensors(run: _TowerRun) -> Held:
+    sizes = run.sizes
+    # 40 patches a side are padded to three windows.
+    padded = (3 * _OCR_WINDOW / 40) ** 2
+    size, scores = padded * sizes.size, padded * (sizes.size // sizes.head) * _OCR_WINDOW**2
+    held = 2 * sizes.size + size
+    yield "query, key and value of windows", 3 * size, held
+    yield "query, key and value apart", 3 * size, held + 3 * size
+    yield "scores of relative positions", scores, held + 6 * size
+    yield "their copy for the kernel", scores, held + 6 * size + scores
+    yield from _plain_network(sizes.wide, 3 * sizes.size)
+
+
 def _paddleocr_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part, held = sizes.size / run.shards, 3 * sizes.size + sizes.head
@@ -965,6 +989,11 @@ _FAMILIES: Mapping[str, _Family] = {
     "dots_ocr": _Family(
         _qwen2, _dots_ocr_tensors, True, "models/dots_ocr.py", videos=0, is_sized=True, since=(0, 13)
     ),
+    # Older releases have scores of all patches by all.
+    "deepseek_ocr": _Family(
+        _deepseek_ocr, _deepseek_ocr_tensors, False, "models/deepseek_ocr.py", videos=0, since=(0, 31),
+        is_always_split=True,
+    ),
     # Older releases run one image after the other.
     "paddleocr_vl": _Family(
         _paddleocr, _paddleocr_tensors, False, "models/paddleocr_vl.py", videos=0, is_sized=True, since=(0, 33),
@@ -1029,6 +1058,11 @@ _HEADS = {"moonvit": 16, "moonvit3d": 16}
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     fields, family = encoder.sizes, encoder.family
+    if family == "deepseek_ocr":  # its class has no other sizes
+        return _Sizes(
+            family, 768, 3072, patch=16, merge=4, temporal=1, channels=3, out=hidden, taps=0, image=1024,
+            tokens=_OCR_TOKENS, positions=_OCR_WHOLE, has_audio=False, head=64,
+        )  # fmt: skip
     if family in ("whisper", "voxtral_audio"):
         return _whisper_sizes(family, fields, hidden)
     size = _number(fields, _WIDTHS.get(family, "hidden_size"), "vt_hidden_size")

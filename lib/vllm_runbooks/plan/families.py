@@ -50,6 +50,8 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     fields: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Usual names of fields that the configuration has under another name."""
+    is_foreign: bool = False
+    """Neither vLLM nor transformers has a class for this `model_type`: vLLM rejects it."""
     head_dim: bool = False
     """The class has a field `head_dim`; without one a head's size is always the hidden size over the heads."""
     qkv_bias: bool | str = False
@@ -88,6 +90,8 @@ class Family:
     """Rotated by image position, whatever the configuration's copy has for `mrope_section`."""
     encoder: str | None = None
     """Family of the tower next to the text model; "unknown" for a tower of unknown size."""
+    encoders: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By architecture another tower than `encoder`."""
     mtp: str = ""
     """Modules around the layers for speculative decoding: see `weights`; "absent": the published files have none."""
     is_encoder: bool = False

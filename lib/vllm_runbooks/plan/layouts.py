@@ -167,7 +167,9 @@ def _state_heads(mixer: Recurrent, size: int) -> Iterator[str]:
     for name, count in counted.get(mixer.kind, {"heads": mixer.heads}).items():
         if count % size:
             yield f"{count} {name} of the recurrent layers cannot be split over {size} ranks"
-    if mixer.kind == "mamba2" and mixer.groups > 1 and mixer.groups % size:
+    # The norm of lightning attention: layers/mamba/linear/bailing_linear_attn.py (0.33.0 :448).
+    has_groups = mixer.kind == "linear" or (mixer.kind == "mamba2" and mixer.groups > 1)
+    if has_groups and mixer.groups % size:
         yield f"{mixer.groups} groups of the recurrent layers cannot be split over {size} ranks"
 
 

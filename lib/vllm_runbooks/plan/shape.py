@@ -114,7 +114,7 @@ class Recurrent:
     """A layer with a state of constant size; its sizes depend on `kind`.
 
     "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda":
-    key and value heads and dims; "linear": heads, head_dim; "short_conv": inner.
+    key and value heads and dims; "linear": heads, head_dim, groups of its norm; "short_conv": inner.
     """
 
     kind: str
@@ -140,6 +140,8 @@ class Recurrent:
     state_dtype: str | None = None
     """State dtype in the configuration (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if not
     set."""
+    rope: Rope | None = None
+    """Of "linear", whose queries and keys are rotated."""
 
 
 @dataclass(frozen=True)
@@ -715,6 +717,13 @@ def _gemma4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 
 
 def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    if all(read.optional(name) == 0 for name in ("qk_nope_head_dim", "qk_rope_head_dim")):
+        # Without sizes of latents vLLM's class has plain attention (0.33.0 models/deepseek_v2.py:1280).
+        return _plain(read, layers)
+    return _latents(read, layers)
+
+
+def _latents(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _latent(read, _ropes(read))
     network = _feed_forward(read)
     listed = read.config.get("indexer_types")
@@ -722,6 +731,35 @@ def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     for index in range(layers):
         shares = isinstance(listed, Sequence) and index < len(listed) and listed[index] == "shared"
         yield Layer(without if shares else attention, network(index))
+
+
+def _bailing_hybrid(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    """Groups of layers whose last has latent attention, the others lightning attention (Ling and Ring 2.5)."""
+    # The next generation has the same `model_type` (0.33.0 models/bailing_moe_v3.py).
+    named = read.config.get("architectures")
+    if not _is_list(named) or list(named) != ["BailingMoeV2_5ForCausalLM"]:
+        read.fail("architecture" if not _is_list(named) or not named else f"architecture {named[0]}")
+    if read.get("router_dtype") not in (None, "fp32"):
+        read.fail("router_dtype")
+    heads = read.number("num_attention_heads")
+    size = read.optional("head_dim") or read.number("hidden_size") // heads
+    rope = _ropes(read)
+    latent, network = _latent(read, rope), _feed_forward(read)
+    if latent.rope is not None:
+        latent = replace(latent, rope=replace(latent.rope, dim=latent.rope_dim))
+    lightning = Recurrent(
+        kind="linear",
+        heads=heads,
+        head_dim=size,
+        groups=read.optional("group_norm_size") or 1,
+        bias=bool(read.get("use_qkv_bias")),
+        has_norm=bool(read.get("use_qk_norm")),
+        rope=rope("full", size),
+    )
+    every = read.number("layer_group_size")
+    return (
+        Layer(lightning if every > 0 and (index + 1) % every else latent, network(index)) for index in range(layers)
+    )
 
 
 def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
@@ -1107,6 +1145,7 @@ _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "linear": _linear,
     "gemma4": _gemma4,
     "latent": _mla,
+    "bailing_hybrid": _bailing_hybrid,
     "llama4": _llama4,
     "nemotron_h": _nemotron_h,
     "mamba2": _mamba2,
@@ -1263,12 +1302,15 @@ def _dtype(*parts: Mapping[str, Any]) -> str | None:
 
 _AROUND = (
     "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
-    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "text_config", "vision_feature_layer",
+    "projector_config", "projector_use_layernorm", "scale_factor", "spatial_merge_size", "text_config",
+    "vision_feature_layer",
 )  # fmt: skip
 """Fields outside a tower's own configuration that decide its sizes."""
 
 
-def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] | None:
+def _encoders(config: Mapping[str, Any], family: Family, architecture: str | None) -> tuple[Encoder, ...] | None:
+    if architecture in family.encoders:
+        family = replace(family, encoder=family.encoders[architecture])
     if family.encoder is None:
         return None if any(isinstance(config.get(name), Mapping) for name in _TOWERS) else ()
     if family.encoder == "unknown":
@@ -1370,6 +1412,13 @@ def _is_list(value: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, (list, tuple))
 
 
+def _unknown_class(named: Shape, family: Family | None) -> str:
+    missing = f"architecture {named.architecture or named.model_type or 'not named'}"
+    if family is not None and family.is_foreign:
+        missing += f" with model_type {named.model_type}, for which neither vLLM nor transformers has a class"
+    return missing
+
+
 def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     """Read the memory-relevant sizes of a `config.json`; never raises.
 
@@ -1389,9 +1438,9 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     text_type = inner_type if inner_type in known_families else model_type
     family = known_families.get(text_type or "")
     named = Shape(architecture, model_type, text_type, _dtype(config, text), pools=_pools(config, architecture))
-    if family is None or outer_family is None:
+    if family is None or outer_family is None or family.is_foreign:
         crossed = (_CROSSED,) if config.get("is_encoder_decoder") is True else ()
-        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}", *crossed))
+        return replace(named, missing=(_unknown_class(named, family), *crossed))
     text = {**text, **{name: text[own] for name, own in family.fields.items() if own in text}}
     read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
@@ -1447,6 +1496,6 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         per_layer_input=inputs,
         index_topk=text.get("index_topk") if isinstance(text.get("index_topk"), int) else None,
         quantization=quantization,
-        encoders=_encoders(config, outer_family),
+        encoders=_encoders(config, outer_family, architecture),
         missing=tuple(read.missing),
     )
