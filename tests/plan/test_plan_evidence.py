@@ -337,7 +337,7 @@ def test_one_gpu_has_facts_and_consequences() -> None:
 
     assert step is not None
     assert step.fact == (
-        "The weights need 19.2 GiB, one RTX3090 has 23.7 GiB; 0.52 GiB is left for the KV cache, and one request of "
+        "The weights need 19.2 GiB, one RTX3090 has 23.7 GiB; 0.49 GiB is left for the KV cache, and one request of "
         "25,480 tokens needs 0.97 GiB."
     )
     assert step.so == "One GPU is not enough: the model has to be split across several."
@@ -387,7 +387,7 @@ def test_the_lines_to_expect_have_their_planned_figures() -> None:
     step = render.plan_sections.expected_lines(plan_evidence.confirmations(asked, found))
 
     assert step is not None
-    assert step.fact.startswith("Each server has to print `Model loading took` 9.67 GiB (9.60 to 9.70); ")
+    assert step.fact.startswith("Each server has to print `Model loading took` 9.70 GiB (9.63 to 9.73); ")
     assert step.command.startswith("nvidia-smi --id=0,1 --query-gpu=")
     assert render.plan_sections.expected_lines({}) is None
 

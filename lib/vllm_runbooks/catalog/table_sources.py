@@ -25,6 +25,7 @@ TABLES: Mapping[str, str] = {
     "name_words": "vllm_runbooks.plan.quantized_names:NameWords",
     "nginx": "vllm_runbooks.plan.proxy:NginxText",
     "non_torch_memory": "vllm_runbooks.plan.costs:MeasuredMemory",
+    "quantized_checkpoints": "vllm_runbooks.plan.quantized_names:KnownCheckpoint",
     "quantized_names": "vllm_runbooks.plan.quantized_names:QuantizedName",
     "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
     "speculative_keys": "vllm_runbooks.catalog.release_rules:ValueHistory",

@@ -58,6 +58,16 @@ class NameWords:
     """Why a checkpoint with such a word is not planned; empty: its layers are those of its base."""
 
 
+@dataclass(frozen=True)
+class KnownCheckpoint:
+    """A row of `quantized_checkpoints`, by its name on the Hub."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    source: str
+    """A public text that names it."""
+
+
 _SIXTEEN_BITS = "sixteen_bits"
 """The row of `quantized_names` for a name without a quantization's ending."""
 _UNQUANTIZED = (None, "none")

@@ -12,10 +12,10 @@ from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse, planned
-from vllm_runbooks.plan.budget import Budget, PlannedModel, subject, subject_in_catalog
+from vllm_runbooks.plan.budget import Budget, PlannedModel, subject, subject_by_name
 from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.layouts import LayoutChoice
-from vllm_runbooks.plan.quantized_names import QuantizedName, quantized_config
+from vllm_runbooks.plan.quantized_names import KnownCheckpoint, QuantizedName, quantized_config
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
@@ -139,10 +139,10 @@ _SIZES = frozenset(SIZES.values())
 
 
 def _is_enough(other: PlanRemedy, remedy: PlanRemedy) -> bool:
-    """Whether a change is of the kind of another, or that one and more."""
-    if other.kind is RemedyKind.LAYOUT:
+    """Whether a change is that of another and more, or may fit as little as another of its kind."""
+    if other.kind is RemedyKind.LAYOUT or other.kind is not remedy.kind:
         return False
-    return other.kind is remedy.kind and set(other.changes) <= set(remedy.changes)
+    return set(other.changes) <= set(remedy.changes) or not (other.plan.fits or remedy.plan.fits)
 
 
 def _remedies(
@@ -266,13 +266,13 @@ def _weights(remedy: PlanRemedy) -> int:
 
 
 def _quantized(model: PlannedModel, specs: Specs) -> Iterator[PlannedModel]:
-    """Models of the catalog that continue the model's name and have its layers, quantized."""
+    """Known checkpoints that continue the model's name and have its layers, quantized."""
     shape = model.shape
     begin = f"{model.name.rstrip('/').rpartition('/')[2]}-".casefold()
-    for name in specs.texts:
+    for name in (*specs.texts, *load_table("quantized_checkpoints", KnownCheckpoint)):
         if not name.rpartition("/")[2].casefold().startswith(begin):
             continue
-        other = subject_in_catalog(name, specs)
+        other = subject_by_name(name, specs)
         if other is None or other.shape.quantization is None:
             continue
         sizes = (other.shape.layers, other.shape.hidden_size, other.shape.vocabulary_size, other.shape.architecture)
