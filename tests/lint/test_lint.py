@@ -1624,14 +1624,17 @@ def test_a_value_that_vllm_refuses_is_reported_once(command: str, rule: str) -> 
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("--kv-cache-dtype fp9", [("warning", "Did you mean fp8?")]),
+        ("--kv-cache-dtype fp9", [("error", "Did you mean fp8?")]),
         ("--tokenizer-mode slo", [("warning", "Did you mean slow?")]),
         ("--tokenizer-mode slow", []),
         ("--kv-cache-dtype house_4bit", []),
     ],
 )
-def test_a_value_near_a_known_one_of_an_open_list_is_a_warning(option: str, expected: list[tuple[str, str]]) -> None:
-    """A plugin may provide any other name; the nearest one is named and not put in."""
+def test_a_value_near_a_known_one_of_an_open_list_is_reported(option: str, expected: list[tuple[str, str]]) -> None:
+    """A plugin may provide any other name; the nearest one is named and not put in.
+
+    It is an error if the release checks the name before it loads the model.
+    """
     issues = checking.lint_text(f"vllm serve org/m --host 127.0.0.1 {option}\n", vllm="0.33.0").issues
 
     assert [issue.severity.value for issue in issues] == [severity for severity, _ in expected]

@@ -159,6 +159,9 @@ def test_mixed_gpus_have_their_own_budgets(capsys: pytest.CaptureFixture[str]) -
         (("no/such", "--gpus", "A100-80GB"), "unknown model"),
         (("no/such", "--gpus", "A100-80GB", "--offline"), "no/such: unknown model; use a folder"),
         (("Qwen3", "--gpus", "A100-80GB"), "ambiguous model name; use Qwen/Qwen3-4B"),
+        ((*GPT, "--block-size", "7", "--vllm", "0.16.0"), "--block-size does not accept 7 in vLLM 0.16.0"),
+        ((*GPT, "--block-size", "7", "--vllm", "0.33.0"), "--block-size must be a multiple of 16"),
+        ((*GPT, "--kv-cache-dtype", "fp9", "--vllm", "0.33.0"), "--kv-cache-dtype does not accept fp9"),
         (("MiniMax", "--gpus", "A100-80GB"), "MiniMaxAI/MiniMax-M2.5 or 1 other"),
         (("Llama-3", "--gpus", "A100-80GB"), "unknown model (similar: meta-llama/Llama-3"),
         (

@@ -124,6 +124,7 @@ LIMITS: Mapping[str, Limit] = {
     "gt": Limit(">", "more than", gt),
     "le": Limit("<=", "at most", le),
     "lt": Limit("<", "less than", lt),
+    "multiple_of": Limit("a multiple of", "a multiple of", lambda value, number: value % number == 0),
 }
 """The limits in release data, by name."""
 

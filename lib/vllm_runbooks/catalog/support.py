@@ -18,7 +18,7 @@ _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORC
 """Parts of backend names that do not run on NVIDIA GPUs."""
 _NAMED = {
     "tool_call_parser": "tool_parsers", "reasoning_parser": "reasoning_parsers", "quantization": "quantizations",
-    "attention_backend": "backends",
+    "attention_backend": "backends", "kv_cache_dtype": "cache_types",
 }  # fmt: skip
 """Tables with the names of an option; other options' names are in "registered"."""
 

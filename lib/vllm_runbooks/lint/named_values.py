@@ -107,10 +107,13 @@ def _of_name(
     elif nearest is None:
         if not _is_ours(launch):
             return
-        is_guess = not row.get("is_closed")
-        nearest = near(value, {*names, *others}) if is_guess else next(iter(alike(value, sorted(names), 1)), None)
-        if is_guess and nearest is None:
+        may_have_others = not row.get("is_closed")
+        nearest = (
+            near(value, {*names, *others}) if may_have_others else next(iter(alike(value, sorted(names), 1)), None)
+        )
+        if may_have_others and nearest is None:
             return
+        is_guess = may_have_others and not row.get("is_checked")
     place = _place(launch, parsed, named.dest)
     if option is None or place is None:
         return

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.languages import listed
-from vllm_runbooks.catalog.options import NameStatus, Option, ReleaseData, past, standing
+from vllm_runbooks.catalog.options import NameStatus, Option, ReleaseData, past, standing, version_key
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Edits, Hit
@@ -108,8 +108,14 @@ def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> 
     for dest, row in tables["option.refused-value"].get("sense", {}).items():
         value, option = values.get(dest), data.by_dest.get(dest)
         takes_auto = option is not None and "auto" in str(option.type)
-        if bounds.is_outside(value, row) and not (value == row.get("auto") and takes_auto):
+        is_other = (value == row.get("auto") and takes_auto) or value in row.get("others", ())
+        if bounds.is_outside(value, row) and not is_other and _is_since(row.get("since"), data):
             yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
+
+
+def _is_since(first: str | None, data: ReleaseData) -> bool:
+    """Whether a release is the first one with a limit, or later."""
+    return first is None or (version_key(data.version) or ()) >= (version_key(first) or ())
 
 
 def _is_adapted(launch: WrittenLaunch) -> bool:

@@ -126,9 +126,13 @@ def _files(model: CachedModel, where: str = "this host's cache of the Hub") -> H
 # ---- the network
 
 
+def offline_variable(environment: Mapping[str, str] = os.environ) -> str:
+    """The variable that keeps the client off the network; empty if none is set."""
+    return next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), "")
+
+
 def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> CachedModel:
-    offline = next((key for key in model_cache.OFFLINE if model_cache.is_set(key, environment)), None)
-    if offline is not None:
+    if offline := offline_variable(environment):
         raise _UnreachableError(
             f"{name}: unknown model, and it is not in this host's cache of the Hub; {offline} is set"
         )

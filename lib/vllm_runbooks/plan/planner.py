@@ -75,6 +75,8 @@ def _named(name: str, options: Mapping[str, Any], access: hub.HubAccess) -> Plan
     if is_whole and revision in (None, "main"):
         return known
     asked = known.name if known else name
+    if known is not None and access is hub.HubAccess.NETWORK and hub.offline_variable():
+        access = hub.HubAccess.CACHE
     try:
         files = hub.find(asked, access, revision=revision, download_dir=folder)
         if files is not None:

@@ -16,6 +16,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.host.model_cache import MAX_CONFIG
 from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.lint.builds import OF_VALUES
 from vllm_runbooks.plan import actual, fleet, settings
 from vllm_runbooks.plan.budget import Calibrate, PlannedModel, drafted, subject, subject_by_name, subject_in_catalog
 from vllm_runbooks.plan.drafts import DraftModel
@@ -282,9 +283,13 @@ def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[
     if not words:
         return {}
     result = parse([name, *words], releases.load(version))
+    command = shlex.join(["vllm", "serve", name, *words])
+    issues = lint.lint(command, knowledge(), lint.LintRequest(vllm=version)).issues
+    errors = [issue for issue in issues if issue.severity == "error"]
     if result.is_refused or any(problem.kind == "out-of-bounds" for problem in result.problems):
-        command = shlex.join(["vllm", "serve", name, *words])
-        issues = lint.lint(command, knowledge(), lint.LintRequest(vllm=version)).issues
-        errors = [issue.message for issue in issues if issue.severity == "error"]
-        raise InputError(errors[0] if errors else f"vLLM {version} rejects {shlex.join(words)}")
+        raise InputError(errors[0].message if errors else f"vLLM {version} rejects {shlex.join(words)}")
+    # A value in JSON is a limit of the launch, which the planner knows.
+    wrong = next((issue for issue in errors if issue.rule in OF_VALUES and "{" not in issue.text), None)
+    if wrong is not None:
+        raise InputError(wrong.message)
     return {dest: value for dest, value in result.flags.items() if dest not in ("model", "model_tag")}

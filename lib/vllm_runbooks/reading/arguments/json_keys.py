@@ -192,10 +192,10 @@ class _JsonChecker:
             number = _integer(value) if name == "int" else _number(value)
             if number is None:
                 return self._wrong(value, path, _NAMES[name])
-            is_within = all(LIMITS[limit].holds(number, least) for limit, least in limits.items() if limit in LIMITS)
-            if is_within and not (limits.get("multiple_of") and number % limits["multiple_of"]):
+            known = {limit: least for limit, least in limits.items() if limit in LIMITS}
+            if all(LIMITS[limit].holds(number, least) for limit, least in known.items()):
                 return True
-            words = " and ".join(f"{_SIGNS[limit]} {least}" for limit, least in limits.items() if limit in _SIGNS)
+            words = " and ".join(f"{LIMITS[limit].sign} {least}" for limit, least in known.items())
             return self._wrong(value, path, f"{_NAMES[name]} {words}")
         return True
 
@@ -312,9 +312,6 @@ def _number(value: Any) -> float | None:
         except ValueError:
             return None
     return None
-
-
-_SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of": "a multiple of"}
 
 
 def described(kind: Any) -> str:
