@@ -534,7 +534,7 @@ SHORT_CACHE = (
 
 @pytest.mark.parametrize("release", ["0.19.0", "0.21.0", "0.33.0"])
 def test_the_printed_cache_takes_precedence_over_the_plan(release: str) -> None:
-    """Of a launch with 1.93 GiB of cache, where up to 6 were planned, the fix fits into these 1.93 GiB."""
+    """Of a launch with 1.93 GiB of cache, where about 4 to 5 were planned, the fix fits into these 1.93 GiB."""
     found = asked(replace(sources.paste(SHORT_CACHE), vllm=release), gpus="RTX3090")
     (remedy,) = found.remedies
 

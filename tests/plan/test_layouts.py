@@ -32,7 +32,6 @@ from vllm_runbooks.plan.shape import (
     Recurrent,
     Shape,
 )
-from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks
 
 PHONE = "zai-org/AutoGLM-Phone-9B"
@@ -52,13 +51,7 @@ def model(name: str) -> PlannedModel:
 
 def cards(said: str) -> tuple[Device, ...]:
     """GPUs in the form of a request."""
-    found = []
-    for card in shelf().gpus(said):
-        gpu, total = card.gpu, card.gpu.total
-        band = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
-        more = (gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
-        found.append(Device(gpu.name, band, total.source if total else "", card.node, *more))
-    return tuple(found)
+    return tuple(map(Device.of, shelf().gpus(said)))
 
 
 def start(name: str, release: str, given: dict[str, Any], first: Device) -> LaunchSettings:

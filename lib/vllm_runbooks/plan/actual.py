@@ -102,9 +102,7 @@ class LaunchPlace:
     def exact(self) -> LaunchPlace:
         """This place without the ranges of the GPUs' memory."""
         bands = ((device, device.total) for device in self.devices)
-        exact = (
-            device if band is None else replace(device, total=Band(*(band.expected,) * 3)) for device, band in bands
-        )
+        exact = (device if band is None else replace(device, total=band.exact()) for device, band in bands)
         return replace(self, devices=tuple(exact))
 
     def budget(self, model: PlannedModel, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:

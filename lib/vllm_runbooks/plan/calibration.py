@@ -309,7 +309,7 @@ def printed_by(calibrate: Calibrate, launch: Budget, cache: Band) -> Calibrate:
     ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
         (*corrected, captured), sentences = calibrate(model, terms, device, settings)
         exact = (
-            replace(term, band=Band(*(term.band.expected,) * 3))
+            replace(term, band=term.band.exact())
             if term.band is not None and (term.name, term.band) in terms_before
             else term
             for term in corrected

@@ -23,6 +23,10 @@ class Band(NamedTuple):
         """The band of a difference: the least that is left, the most that is left."""
         return Band(self.low - other.high, self.expected - other.expected, self.high - other.low)
 
+    def exact(self) -> Band:
+        """The expected value without a range."""
+        return Band(self.expected, self.expected, self.expected)
+
 
 NOTHING = Band(0, 0, 0)
 

@@ -64,8 +64,6 @@ _COMMAND = 72
 """Columns of a command, which is indented by 8."""
 DEPLOY = "--deploy"
 """The option that writes the files of all servers."""
-_WITHOUT_FILES = ("CPU-", "MI")
-"""Beginnings of the names of devices for which `--deploy` writes no files: CPUs and AMD GPUs."""
 _NOTED = (ONE_GPU, UNKNOWN_CONTEXT, LEFT_OUT)
 """Prefixes of reasons that belong to the answer."""
 _FOUND = {
