@@ -134,6 +134,7 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("type-unsupported", {"dtype": "half"}, {**GPT_OSS, "name": "openai/gpt-oss-20b"}, {"takes": "bfloat16"}),
     ("type-unsupported", {"dtype": "float", "quantization": "fp8"}, {}, {"takes": "bfloat16 or float16"}),
     ("lora-not-enabled", {"lora_modules": [{"name": "a", "path": "/a"}]}, {}, {}),
+    ("experts-without-eplb", {"eplb_config": {"num_redundant_experts": 8}}, {}, {"count": "8"}),
     (
         "chat-template-of-others",
         {"chat_template": "/x/tool_chat_template_mistral.jinja"},
@@ -832,6 +833,8 @@ def test_a_kind_of_input_that_was_forgotten(
         ({"reasoning_parser": "u", "reasoning_parser_plugin": "/x.py"}, None, {}, []),
         # Adapters without their switch.
         ({"lora_modules": ["a=/a"]}, None, {}, [("meaning.lora-not-enabled", ("lora_modules",), {})]),
+        ({"eplb_config": {"num_redundant_experts": 8}, "enable_eplb": True}, None, {}, []),
+        ({"eplb_config": {"num_redundant_experts": 0}}, None, {}, []),
         ({"lora_modules": ["a=/a"], "enable_lora": UNKNOWN}, None, {}, []),
         ({"lora_modules": ["a=/a"]}, None, {"is_elided": True}, []),
         ({"lora_modules": []}, None, {}, []),

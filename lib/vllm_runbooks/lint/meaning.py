@@ -461,6 +461,13 @@ def _adapters(command: LaunchFacts) -> Iterator[BrokenRule]:
         yield _broken("meaning.lora-not-enabled", "lora_modules")
 
 
+def _experts(command: LaunchFacts) -> Iterator[BrokenRule]:
+    balancer = command.flags.get("eplb_config")
+    count = balancer.get("num_redundant_experts") if isinstance(balancer, Mapping) else None
+    if isinstance(count, int) and count > 0 and "enable_eplb" not in command.flags and not command.is_elided:
+        yield _broken("meaning.experts-without-eplb", "eplb_config", count=count)
+
+
 def _architecture(command: LaunchFacts) -> Iterator[BrokenRule]:
     model, architectures = command.model, command.support.modalities
     if model is None or model.architecture is None or not architectures or "hf_overrides" in command.flags:
@@ -657,7 +664,7 @@ def _secrets(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 _RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
     _heads, _vocabulary, _layers, _number_of_gpus, _unequal_gpus, _ray, _encoder, _number_format, _cache_type, _backend,
-    _quantization, _other_quantization, _activations, _slower_kernel, _adapters, _architecture, _limits,
+    _quantization, _other_quantization, _activations, _slower_kernel, _adapters, _experts, _architecture, _limits,
     _processor_arguments, _length, _eager, _parsers, _belonging, _remote_code, _local_media, _open_port, _secrets,
 )  # fmt: skip
 
