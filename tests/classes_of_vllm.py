@@ -81,7 +81,8 @@ def _tables(built: Any) -> list[tuple[int, ...]]:
     """
     modules = (each for name, each in built.named_modules() if not name.startswith("visual."))
     tables = (getattr(each, "cos_sin_cache", None) for each in modules)
-    return sorted({tuple(table.shape) for table in tables if table is not None})
+    # Layers with equal parameters share a table.
+    return sorted({id(table): tuple(table.shape) for table in tables if table is not None}.values())
 
 
 def _write(record: dict[str, Any]) -> None:

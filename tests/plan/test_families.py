@@ -84,6 +84,8 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
         "first_k_dense_replace": 0, "num_shared_experts": 0, "moe_router_enable_expert_bias": False,
         "num_nextn_predict_layers": 0,
     },
+    # A field of older files, which transformers makes a list of.
+    "modernbert": {"global_attn_every_n_layers": 3},
     # `getattr` of vLLM's class (0.33.0 models/bailing_moe_linear.py).
     "bailing_hybrid": {
         "head_dim": None, "tie_word_embeddings": False, "use_qkv_bias": False, "use_qk_norm": False,

@@ -37,6 +37,8 @@ deepseek-ai/DeepSeek-OCR 3336106240
 ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
 ibm-granite/granite-4.0-h-1b 1461538368
 ibm-granite/granite-4.0-h-tiny 6939037248
+ibm-granite/granite-embedding-311m-multilingual-r2 311664384
+ibm-granite/granite-embedding-english-r2 149014272
 lightonai/LightOnOCR-2-1B 1005647872
 nanonets/Nanonets-OCR2-3B 3754622976
 nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16 3973556832

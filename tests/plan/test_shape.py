@@ -490,3 +490,21 @@ def test_ling_2_5_is_told_apart_by_its_class() -> None:
     ):
         assert shape(config | change).missing == (missing,)
     assert {type(layer.mixer) for layer in shape(config | {"layer_group_size": 1}).kinds} == {Latent}
+
+
+def test_modernbert_has_a_table_for_each_kind_of_layer() -> None:
+    """Its layers are listed, or each third attends to all; a class with a head is unknown."""
+    config: dict[str, Any] = {
+        "model_type": "modernbert", "architectures": ["ModernBertModel"], "global_rope_theta": 160_000.0,
+        "local_rope_theta": 10_000.0, "num_hidden_layers": 7,
+    }  # fmt: skip
+    found = shape(config)
+    assert found.pools
+    layers = [found.layer(index) for index in range(7)]
+    assert [layer.norms for layer in layers] == [1] + [2] * 6
+    bases = [layer.mixer.rope.base for layer in layers if isinstance(layer.mixer, Attention) and layer.mixer.rope]
+    assert bases == [0.0, 10_000.0, 10_000.0] * 2 + [0.0]
+    assert shape(config | {"layer_types": ["sliding_attention"] * 7}).layer(0).mixer == layers[1].mixer
+    classes = {"architectures": ["ModernBertForSequenceClassification"]}
+    assert shape(config | classes).missing == ("architecture ModernBertForSequenceClassification",)
+    assert shape(config | {"norm_bias": True}).missing == ("sizes with norm_bias",)

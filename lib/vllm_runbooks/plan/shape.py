@@ -25,6 +25,8 @@ class Rope:
     …"""
     dim: int
     """Values in a row: the part of a head that is rotated."""
+    head: int = field(default=0, kw_only=True)
+    """Size of the head where layers have heads of two sizes, whose tables are two even if they are equal; else 0."""
     positions: int
     """Positions before scaling: the trained length if the kind has one, else the longest
     context."""
@@ -391,7 +393,10 @@ def _ropes(read: _ShapeReader) -> Callable[[str, int], Rope | None]:
             {} if any(isinstance(value, Mapping) for value in tables.values()) else tables
         )
         base = mine.get("rope_theta", config.get("rope_theta", 0.0))
-        if kind == "sliding" and (local := read.get("rope_local_base_freq", "swa_rope_theta")) is not None:
+        if (
+            kind == "sliding"
+            and (local := read.get("rope_local_base_freq", "swa_rope_theta", "local_rope_theta")) is not None
+        ):
             mine, base = {}, local
         name = mine.get("rope_type", mine.get("type", "default"))
         part = mine.get("partial_rotary_factor", factor_of_head)
@@ -746,7 +751,7 @@ def _bailing_hybrid(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     latent, network = _latent(read, rope), _feed_forward(read)
     if latent.rope is not None:
-        latent = replace(latent, rope=replace(latent.rope, dim=latent.rope_dim))
+        latent = replace(latent, rope=replace(latent.rope, dim=latent.rope_dim, head=latent.rope_dim))
     lightning = Recurrent(
         kind="linear",
         heads=heads,
@@ -1129,6 +1134,22 @@ def _mllama(read: _ShapeReader, layers: int) -> Iterable[Layer]:
             yield Layer(attention, network(index))
 
 
+def _modernbert(read: _ShapeReader, layers: int) -> Iterable[Layer]:
+    """The first layer has no norm before its attention; each third attends to all, with a table of its own."""
+    named = read.config.get("architectures")
+    if _is_list(named) and list(named) != ["ModernBertModel"]:
+        # The classes with a head are not read.
+        read.fail(f"architecture {named[0] if named else 'not named'}")
+    rope = _ropes(read)
+    attention, network = _attention(read, rope), _feed_forward(read)
+    local = replace(attention, rope=rope("sliding", attention.head_dim))
+    every = read.number("global_attn_every_n_layers", least=1)
+    listed = read.config.get("layer_types")
+    for index in range(layers):
+        is_local = listed[index] == "sliding_attention" if _is_list(listed) else index % every > 0
+        yield Layer(local if is_local else attention, network(index), norms=1 if index == 0 else 2)
+
+
 def _whisper(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
@@ -1138,6 +1159,7 @@ def _whisper(read: _ShapeReader, layers: int) -> Iterable[Layer]:
 _LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "": _plain,
     "whisper": _whisper,
+    "modernbert": _modernbert,
     "falcon": _falcon,
     "listed": _listed,
     "sliding": _sliding,
@@ -1309,8 +1331,7 @@ _AROUND = (
 
 
 def _encoders(config: Mapping[str, Any], family: Family, architecture: str | None) -> tuple[Encoder, ...] | None:
-    if architecture in family.encoders:
-        family = replace(family, encoder=family.encoders[architecture])
+    family = replace(family, encoder=family.encoders.get(architecture or "", family.encoder))
     if family.encoder is None:
         return None if any(isinstance(config.get(name), Mapping) for name in _TOWERS) else ()
     if family.encoder == "unknown":

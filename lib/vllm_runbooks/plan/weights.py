@@ -206,7 +206,7 @@ def inventory(shape: Shape) -> TensorInventory:
             missing.append(f"sizes of the encoder {encoder.family}")
         encoders.extend(tower or ())
     last = None
-    if family is None or not family.is_encoder:
+    if family is None or not family.is_encoder or family.has_rope:
         bias = family.norm_bias if family is not None else False
         last = norm("model.norm", hidden, bias=bias, count=shape.last_norms)
     if family is None or not shape.kinds:
@@ -263,9 +263,10 @@ def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
     if family.positions is not None and shape.max_positions is not None:
         embedding.append(ModelTensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
     if family.is_encoder:
-        rows = {"position_embeddings": shape.max_positions or 0, "token_type_embeddings": shape.token_types}
-        embedding += [ModelTensor("embedding", name, count, hidden, "vocabulary") for name, count in rows.items()]
-        embedding.append(norm("embeddings.LayerNorm", hidden, bias=True))
+        if not family.has_rope:
+            rows = {"position_embeddings": shape.max_positions or 0, "token_type_embeddings": shape.token_types}
+            embedding += [ModelTensor("embedding", name, count, hidden, "vocabulary") for name, count in rows.items()]
+        embedding.append(norm("embeddings.LayerNorm", hidden, bias=family.norm_bias))
         if shape.labels:  # in float32, as the pooler (models/roberta.py, `head_dtype`)
             embedding.append(ModelTensor("head", "classifier.dense", hidden, hidden, bias=True, width=4))
             embedding.append(ModelTensor("head", "classifier.out_proj", shape.labels, hidden, bias=True, width=4))
