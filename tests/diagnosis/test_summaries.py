@@ -78,7 +78,7 @@ def test_with_command_and_gpus_the_fix_is_checked_and_complete() -> None:
     assert lines[0].endswith(" · RTX3090")
     assert "lint ✓  plan ✓  not checked by vLLM's parser" in text
     now, fix = (next(line for line in lines if line.startswith(f"        {name} █")) for name in ("now", "fix"))
-    assert re.search(r"█▓░* needs 22\.80 GiB, limit 21\.20 GiB: no memory left for the KV cache$", now)
+    assert re.search(r"█▓+░* needs 22\.83 GiB, limit 21\.20 GiB: no memory left for the KV cache$", now)
     assert re.search(r"█░{2,} \d+\.\d\d GiB for the KV cache, \d+\.\d\d GiB per request$", fix)
     assert "        vllm serve zai-org/AutoGLM-Phone-9B \\" in lines
     assert "To check the fix and print the full command, add --command" not in text

@@ -394,8 +394,8 @@ _COMPILED = 1.1
 """Most of a compilation's memory, per byte of the embedding."""
 _COMPILED_SOURCE = (
     "in a first launch, without vLLM's compile cache, the peak includes a copy of the embedding, which Inductor makes"
-    " to time kernels (https://github.com/vllm-project/vllm/issues/54122): 1.0 to 1.1 times its size in 3 launches; of 29"
-    " printed KV caches, 22 are nearer to that of a first launch"
+    " to time kernels (https://github.com/vllm-project/vllm/issues/54122): 1.0 to 1.1 times its size in 3 launches; of"
+    " 29 printed KV caches, 22 are nearer to that of a first launch"
 )
 
 

@@ -475,7 +475,7 @@ class _Out:
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
         limits_option = self.options.get("limit_mm_per_prompt")
         limits = {**(limits_option if isinstance(limits_option, Mapping) else {}), profiled.modality: 0}
-        return _Change({"limit_mm_per_prompt": limits}, f"requests with {profiled.modality}s are rejected", price)
+        return _Change({"limit_mm_per_prompt": limits}, f"{profiled.modality}s are rejected", price)
 
     def _eager(self) -> _Change | None:
         takes = any(
