@@ -13,7 +13,7 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks.catalog.specs import HostGpu
+from vllm_runbooks.catalog.specs import HostGpu, ModelFile, Specs
 from vllm_runbooks.core.console import output, terminal
 from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
@@ -316,6 +316,22 @@ def test_an_uncertain_fit_has_certain_changes() -> None:
     assert re.match(rf"{left}; one request of 131,072 tokens needs 4\.65", text)
 
 
+@pytest.fixture
+def _without_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the context from the configuration of AutoGLM-Phone-9B, as if its source lacked it."""
+    whole = Specs.file
+
+    def file(specs: Specs, name: str) -> ModelFile:
+        found = whole(specs, name)
+        if name != "zai-org/AutoGLM-Phone-9B":
+            return found
+        text = {key: value for key, value in found.config["text_config"].items() if key != "max_position_embeddings"}
+        return replace(found, config={**found.config, "text_config": text})
+
+    monkeypatch.setattr(Specs, "file", file)
+
+
+@pytest.mark.usefixtures("_without_context")
 def test_an_unknown_context_must_be_given() -> None:
     """No command is printed without a context."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
@@ -326,6 +342,7 @@ def test_an_unknown_context_must_be_given() -> None:
     assert "vllm serve" not in "\n".join(lines)
 
 
+@pytest.mark.usefixtures("_without_context")
 def test_an_uncertain_change_is_not_listed_as_fitting() -> None:
     """With oversized weights and an unknown context, more GPUs may be enough, but not certainly."""
     lines = shown("zai-org/AutoGLM-Phone-9B", "T4")
@@ -503,6 +520,7 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
 
+@pytest.mark.usefixtures("_without_context")
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """Notes on the answer are after the command, the rest with `--explain`."""
     _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
