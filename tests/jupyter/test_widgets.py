@@ -163,7 +163,7 @@ def test_the_command_is_the_planned_and_linted_one() -> None:
 
 def test_a_command_with_an_uncertain_plan_says_so() -> None:
     """The unknown facts are next to the command."""
-    told = settings.Planner().told(settings.PlanRequest("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
+    told = settings.Planner().told(settings.PlanRequest("microsoft/Phi-3-medium-128k-instruct", "2xRTX3090", tp=2))
     assert told.command
     assert told.note.startswith("Uncertain")
     assert "sliding_window" in told.note

@@ -13,8 +13,7 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.specs import HostGpu
+from vllm_runbooks.catalog.specs import HostGpu, ModelFile, Specs
 from vllm_runbooks.core.console import output, terminal
 from vllm_runbooks.core.display import to_json, visible
 from vllm_runbooks.core.records import ComparedTerm, PlanComparison
@@ -319,31 +318,38 @@ def test_an_uncertain_fit_has_certain_changes() -> None:
     assert re.match(rf"{left}; one request of 131,072 tokens needs 4\.65", text)
 
 
-def without_context(folder: Path) -> str:
-    """A model whose configuration has no longest context."""
-    model = folder / "endless"
-    model.mkdir()
-    whole = catalog.specs().file("inclusionAI/Ling-mini-2.0").config
-    config = {key: value for key, value in whole.items() if key != "max_position_embeddings"}
-    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    return str(model)
+@pytest.fixture
+def _without_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the context from the configuration of AutoGLM-Phone-9B, as if its source lacked it."""
+    whole = Specs.file
+
+    def file(specs: Specs, name: str) -> ModelFile:
+        found = whole(specs, name)
+        if name != "zai-org/AutoGLM-Phone-9B":
+            return found
+        text = {key: value for key, value in found.config["text_config"].items() if key != "max_position_embeddings"}
+        return replace(found, config={**found.config, "text_config": text})
+
+    monkeypatch.setattr(Specs, "file", file)
 
 
-def test_an_unknown_context_must_be_given(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_without_context")
+def test_an_unknown_context_must_be_given() -> None:
     """No command is printed without a context."""
-    lines = shown(without_context(tmp_path), "8xRTX3090")
+    lines = shown("zai-org/AutoGLM-Phone-9B", "8xRTX3090")
 
-    assert lines[0] == "UNCERTAIN   endless · 8\u00d7 RTX3090 · vLLM 0.33.0"
+    assert lines[0] == "UNCERTAIN   AutoGLM-Phone-9B · 8\u00d7 RTX3090 · vLLM 0.33.0"
     assert lines[1].strip() == "Unknown: the longest context: the model's configuration has no max_position_embeddings."
     assert "  Next  Give the model's context: --max-model-len N." in lines
     assert "vllm serve" not in "\n".join(lines)
 
 
-def test_an_uncertain_change_is_not_listed_as_fitting(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_without_context")
+def test_an_uncertain_change_is_not_listed_as_fitting() -> None:
     """With oversized weights and an unknown context, more GPUs may be enough, but not certainly."""
-    lines = shown(without_context(tmp_path), "RTX3090")
+    lines = shown("zai-org/AutoGLM-Phone-9B", "T4")
 
-    assert lines[0].startswith("DOES NOT FIT   endless")
+    assert lines[0].startswith("DOES NOT FIT   AutoGLM-Phone-9B")
     assert "vllm serve" not in "\n".join(lines)
     assert not planned("meta-llama/Llama-3.2-11B-Vision-Instruct", "8xH100-80GB", vllm="0.10.2")[1]
 
@@ -516,14 +522,15 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
 
-def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_without_context")
+def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """Notes on the answer are after the command, the rest with `--explain`."""
     _, out, _ = run(capsys, "plan", "Qwen/Qwen3-32B", "--gpus", "RTX3090", "--find", "gpus")
     assert "  Note  Smallest single GPU: H100-NVL" in out
     assert "TP 3 PP 1" not in out
     assert "CUDA_VISIBLE_DEVICES names" not in out
 
-    _, out, _ = run(capsys, "plan", without_context(tmp_path), "--gpus", "2xRTX3090", "--find", "context")
+    _, out, _ = run(capsys, "plan", "zai-org/AutoGLM-Phone-9B", "--gpus", "2xRTX3090", "--find", "context")
     assert "  Note  The model's own longest context is unknown" in out
 
 
