@@ -69,7 +69,7 @@ def test_a_fix_names_the_errors_that_it_uncovers() -> None:
 
 def test_the_page_of_the_planner_finds_the_gpus_itself() -> None:
     """A model that does not fit leads to the same page with the question for the fewest GPUs."""
-    asked = {"do": "plan", "model": "meta-llama/Llama-3.3-70B-Instruct", "gpus": "4xRTX4090", "utilization": "0.9"}
+    asked = {"do": "plan", "model": "deepseek-ai/DeepSeek-V3.1", "gpus": "4xRTX4090", "utilization": "0.9"}
     card = dict(json.loads(browser.ask(json.dumps(asked)))["sections"])["Answer"]
     link = re.search(r'<a href="#(.*?)">See how many GPUs it needs</a>', card)
     assert link is not None
