@@ -546,6 +546,16 @@ def test_a_model_has_the_configuration_of_the_one_it_is_like(tmp_path: Path) -> 
     assert configs["o/own"] == {"architectures": ["X"], "layers": None, "text_config": {"heads": 8, "dtype": "a"}}
 
 
+def test_a_model_is_as_incomplete_as_the_one_it_is_like(tmp_path: Path) -> None:
+    """The fields that the other's source lacks are missing in both."""
+    own = "id: o/own\nsource: s\nlike: o/base\n"
+    _models(tmp_path, base=f"{BASE}is_partial: true\n", own=own)
+    index, problems = spec_files.compile_specs(tmp_path)
+
+    assert problems == []
+    assert json.loads(index["models"]["o/own"])["is_partial"] is True
+
+
 @pytest.mark.parametrize("named", ["o/missing", "o/same"])
 def test_a_model_is_like_one_with_its_own_configuration(tmp_path: Path, named: str) -> None:
     """`like` names no missing model and no model that is itself like another one."""
