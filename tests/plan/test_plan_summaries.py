@@ -217,6 +217,37 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
     assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
 
 
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-14B"])
+def test_a_checkpoint_of_another_model_is_not_named(model: str) -> None:
+    """A quantized checkpoint of an Instruct model is no change for its base model."""
+    options = {"max_model_len": 16384, "gpu_memory_utilization": 0.6}
+    for more in ({}, {"options": options}):
+        remedies = planned(model, "T4", **more)[1]
+        assert remedies
+        assert not [remedy for remedy in remedies if "Instruct" in remedy.checkpoint]
+
+
+def test_a_checkpoint_names_its_organization_and_an_assumed_layout() -> None:
+    """A checkpoint of the model's own organization with a known configuration has neither."""
+    options = {"max_model_len": 65536, "gpu_memory_utilization": 0.5}
+    answer, remedies = planned("meta-llama/Llama-3.1-8B-Instruct", "L4", options=options)
+    costs = [remedy.costs[-1] for remedy in remedies if remedy.checkpoint]
+    known = [remedy for remedy in planned("Qwen/Qwen3-32B", "RTX3090")[1] if remedy.checkpoint]
+    document = to_json(summaries.with_text(answer, remedies, summaries.summarize(answer, remedies)))
+
+    assert set(costs) == {"less accurate: quantized by cyankiwi; usual layout assumed"}
+    assert document.count("usual layout") >= len(costs)
+    assert known[0].costs[-1] == "less accurate: quantized weights"
+
+
+def test_one_change_has_the_same_checkpoint() -> None:
+    """Options for the model itself, or more GPUs, are listed even if three other checkpoints are cheaper."""
+    options = {"max_model_len": 32768, "gpu_memory_utilization": 0.6}
+    remedies = planned("Qwen/Qwen3-8B", "L4", options=options)[1]
+
+    assert [bool(remedy.checkpoint) for remedy in remedies] == [True, True, False]
+
+
 def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
     """4-bit weights, if nothing larger fits; the next change that has a command is the one to run."""
     lines = shown("mistralai/Devstral-Small-2507", "RTX3090")
