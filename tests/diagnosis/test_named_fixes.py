@@ -212,6 +212,7 @@ OF_DRAFT = (
     " [type=value_error, input_value=1, input_type=int]"
 )
 GEMM = '  File "/opt/venv/site-packages/vllm/utils/deep_gemm.py", line 464, in fp8_gemm_nt\n    load()\n'
+NO_HIP = "RuntimeError: No HIP GPUs are available"
 NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
@@ -265,6 +266,12 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
         (
             failed("RuntimeError: HIP error: invalid device ordinal", platform="rocm", arguments="'model': 'a'"),
             "List the same GPUs in HIP_VISIBLE_DEVICES",
+        ),
+        (failed(NO_HIP, platform="rocm"), "Give the container its GPUs"),
+        ("ROCR_VISIBLE_DEVICES=0,1\n" + failed(NO_HIP, platform="rocm"), "Give the container its GPUs"),
+        (
+            "ROCR_VISIBLE_DEVICES=2,3\nHIP_VISIBLE_DEVICES=2,3\n" + failed(NO_HIP, platform="rocm"),
+            "Set only one of HIP_VISIBLE_DEVICES and ROCR",
         ),
         (failed("KeyError: 'model.layers.0.mlp.gate_up_proj.qweight'"), "Upgrade to a vLLM release that supports"),
         (failed(UNREAD % "visual.blocks.3.norm1.weight"), "Serve only the language model"),
