@@ -248,6 +248,17 @@ def test_one_change_has_the_same_checkpoint() -> None:
     assert [bool(remedy.checkpoint) for remedy in remedies] == [True, True, False]
 
 
+def test_another_checkpoint_has_no_options_of_the_repository() -> None:
+    """A revision or configuration of the model's own repository is not one of the checkpoint's."""
+    options = ["--revision", "abc", "--hf-config-path", "Qwen/Qwen3-32B", "--dtype", "bfloat16"]
+    command = commands(shown("Qwen/Qwen3-32B", "RTX5090", arguments=options))
+
+    assert command.startswith("vllm serve Qwen/Qwen3-32B-AWQ ")
+    assert "--dtype bfloat16" in command
+    assert "abc" not in command
+    assert "--hf-config-path" not in command
+
+
 def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
     """4-bit weights, if nothing larger fits; the next change that has a command is the one to run."""
     lines = shown("mistralai/Devstral-Small-2507", "RTX3090")

@@ -224,6 +224,9 @@ def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoic
 
 # ---- other checkpoints, more GPUs
 
+_OF_REPOSITORY = frozenset({"revision", "code_revision", "tokenizer_revision", "hf_config_path", "load_format"})
+"""Options about the files of a repository, which another one has not."""
+
 
 def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]:
     """Quantized checkpoints of the model, the largest first; else one that has no name, with FP8 or INT4 weights."""
@@ -231,8 +234,9 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
+    options = {dest: value for dest, value in free.options.items() if dest not in _OF_REPOSITORY}
     for checkpoint in checkpoints:
-        changed = replace(free, model=replace(checkpoint, draft=model.draft))
+        changed = replace(free, model=replace(checkpoint, draft=model.draft), options=options)
         fitting += _of_checkpoint(changed, checkpoint.name, _cost(model, checkpoint))
     # Without changes: least loss first; with changes: longest context first.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
