@@ -233,6 +233,8 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     model = free.model
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
+    if settings(free).dtype == "float32":
+        return  # Marlin's kernels need 16-bit activations (https://github.com/vllm-project/vllm/issues/28843)
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
     options = {dest: value for dest, value in free.options.items() if dest not in _OF_REPOSITORY}
     for checkpoint in checkpoints:
