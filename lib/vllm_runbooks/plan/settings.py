@@ -71,6 +71,8 @@ class GraphSettings:
     full: int = 0
     is_eager: bool = False
     is_compiled: bool = True
+    is_cached: bool = False
+    """Whether the compiled model is loaded from vLLM's compile cache; False if unknown."""
 
     @property
     def count(self) -> int:
