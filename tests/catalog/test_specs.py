@@ -387,6 +387,7 @@ def test_a_configuration_yields_a_models_facts(shelf: Specs, name: str, expected
             {"max_positions": 131072},
         ),
         ({"max_position_embeddings": 8192, "rope_scaling": {"type": "llama3", "factor": 8.0}}, {"max_positions": 8192}),
+        ({"max_position_embeddings": 4096, "model_max_length": 1048576}, {"max_positions": 1048576}),
         ({"max_position_embeddings": 8192, "rope_scaling": {"type": "new", "factor": "x"}}, {"max_positions": None}),
         ({"auto_map": {}, "architectures": ["X"]}, {"needs_remote_code": None}),
         ({"architectures": ["X"]}, {"needs_remote_code": False}),

@@ -121,6 +121,18 @@ def test_the_model_bounds_the_context_if_memory_does_not() -> None:
     assert found.reasons == ("the model supports at most 131,072 tokens",)
 
 
+def test_a_model_of_a_million_tokens_bounds_its_own_context() -> None:
+    """Kimi-Linear-48B-A3B supports 1,048,576 tokens by model_max_length, which lint and every plan accept."""
+    name = "moonshotai/Kimi-Linear-48B-A3B-Instruct"
+    make = maker(name, "H200", "0.33.0", {})
+    found = inverse.longest_context(inverse.Trial(model(name), make, [card("H200")]))
+    assert (found.low, found.reasons) == (1_048_576, ("the model supports at most 1,048,576 tokens",))
+    assert found.budget is not None
+    assert found.budget.fits
+    assert "longest context" not in repr(found.budget)
+    assert shelf().models[name].max_positions == 1_048_576
+
+
 def test_concurrency_at_the_launched_context_matches_the_log() -> None:
     """gpt-oss-20b on an A100 (0.19.0, utilization 0.65) has 11.99 requests of 131,072 tokens."""
     given = {"gpu_memory_utilization": 0.65}

@@ -322,6 +322,7 @@ _OWN_LENGTHS = [
     ("google/gemma-3-27b-it", "0.32.0", 131_072),
     ("Qwen/Qwen2.5-VL-7B-Instruct", "0.11.0", 128_000),
     ("moonshotai/Kimi-K2-Instruct", "0.32.0", 131_072),
+    ("moonshotai/Kimi-Linear-48B-A3B-Instruct", "0.33.0", 1_048_576),
 ]
 
 

@@ -382,6 +382,8 @@ def _positions(text: Mapping[str, Any]) -> int | None:
     """Context that vLLM derives from a text model's configuration."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
     lengths = [length - unused_positions(text) for name in names if (length := _number(text, name)) is not None]
+    if allowed := _number(text, "model_max_length"):
+        lengths = [allowed]  # vLLM prefers it, as Command-R's and Kimi-Linear's configurations expect
     scaling = _part(text, "rope_scaling", "rope_parameters")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = scaling.get("factor")
