@@ -248,6 +248,15 @@ def test_one_change_has_the_same_checkpoint() -> None:
     assert [bool(remedy.checkpoint) for remedy in remedies] == [True, True, False]
 
 
+def test_a_change_has_the_context_that_vllm_fits() -> None:
+    """With `--max-model-len auto` the context of a change is that of its own plan."""
+    remedies = planned("Qwen/Qwen3-8B", "T4", arguments=["--max-model-len", "auto"])[1]
+    lengths = [remedy.plan.kv_cache.longest_context for remedy in remedies]
+
+    assert min(length or 0 for length in lengths) < 40_960
+    assert [remedy.context for remedy in remedies] == lengths
+
+
 def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
     """4-bit weights, if nothing larger fits; the next change that has a command is the one to run."""
     lines = shown("mistralai/Devstral-Small-2507", "RTX3090")
