@@ -852,3 +852,18 @@ def test_of_many_equal_hosts_the_first_is_named() -> None:
     assert "RTX3090 (each of host-001 and 11 more)" in many
     assert "host-002" not in many
     assert re.search(r"RTX3090 \(a\) \+ \S{1,4} RTX3090 \(b\)", few)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "headline"),
+    [
+        (
+            "A100-80GB,H100,A100-80GB,L4,T4,A100-80GB",
+            "3\u00d7 A100-80GB + 1\u00d7 H100-80GB + 1\u00d7 L4 + 1\u00d7 T4 ·",
+        ),
+        ("L4@a,T4@a,L4@a,L4@b,T4@b,L4@b", "2\u00d7 L4 (each of a and 1 more) + 1\u00d7 T4 (each of a and 1 more) ·"),
+    ],
+)
+def test_equal_gpus_of_one_host_are_counted(gpus: str, headline: str) -> None:
+    """GPUs in a mixed order are one item of the headline, and a host counts once."""
+    assert headline in " ".join(" ".join(shown("Qwen/Qwen3-0.6B", gpus)[:3]).split())
