@@ -573,6 +573,35 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
 
+def test_more_gpus_than_are_searched_are_the_answer() -> None:
+    """The weights of Kimi-K3 need more than the 64 T4s that --find gpus tries, and the answer says so first."""
+    text = summaries.summarize(planner.find(planner.request("moonshotai/Kimi-K3", "T4", vllm=VLLM), "gpus")).sentence
+
+    assert text.startswith("Fewest GPUs: more than 64 GPUs, the most that are searched. The weights need 1,453.9 GiB")
+
+
+@in_one_test("what", ["context", "concurrency", "utilization"])
+def test_a_question_without_an_answer_has_the_reason_of_the_plan(what: str) -> None:
+    """Of two GPUs, the shortage is that of the layout that lacks least, whether or not something is searched."""
+    request = planner.request("Qwen/Qwen2.5-72B-Instruct", "2xRTX4090", vllm=VLLM)
+    sentence = summaries.summarize(planner.find(request, what)).sentence
+
+    assert sentence == summaries.summarize(planner.layouts(request)).sentence
+    assert sentence == "The weights need 135.6 GiB, but 2 GPUs have 47.3 GiB."
+
+
+@in_one_test("what", ["context", "concurrency", "utilization"])
+def test_an_invalid_layout_has_no_answer(what: str) -> None:
+    """Qwen2.5-Coder-0.5B's 14 attention heads are not divisible by 4, so nothing is found for TP 4."""
+    answer = planner.find(planner.request("Qwen/Qwen2.5-Coder-0.5B", "4xL40S", vllm=VLLM, tp=4), what)
+
+    assert isinstance(answer, Plan)
+    assert answer.fits is False
+    assert answer.found is not None
+    assert (answer.found.value, answer.found.low, answer.found.high) == (None, None, None)
+    assert answer.found.reasons == ("14 attention heads cannot be split over 4 ranks",)
+
+
 @pytest.mark.usefixtures("_without_context")
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """Notes on the answer are after the command, the rest with `--explain`."""

@@ -250,7 +250,8 @@ def _always(settings: LaunchSettings) -> Make:
 HOST_CARDS = 8
 """Assumed number of GPUs per host: nearly all GPU servers have eight."""
 MOST_CARDS = 8 * HOST_CARDS
-"""GPUs of the largest replica that is searched by default."""
+"""GPUs of the largest replica that is searched."""
+MORE_GPUS = f"more than {MOST_CARDS} GPUs"
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:

@@ -11,6 +11,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan.devices import Device
+from vllm_runbooks.plan.figures import lack
 from vllm_runbooks.plan.planned import checked, plan
 from vllm_runbooks.plan.records import Find, FindAnswer, Plan
 from vllm_runbooks.plan.requests import (
@@ -70,10 +71,12 @@ def _is_better(what: Find, plan: Plan, other: Plan, *, is_length_fitted: bool) -
     """Whether a plan has the better answer; requests of a fitted context are compared only if that is as long."""
     sign = -1 if what is Find.UTILIZATION else 1
 
-    def worth(plan: Plan) -> tuple[bool, int, float]:
+    def worth(plan: Plan) -> tuple[bool, int, float, float]:
         value, cache = plan.found.value if plan.found is not None else None, plan.kv_cache
         length = (cache.longest_context_low or cache.longest_context or 0) if is_length_fitted else 0
-        return (value is not None, length, sign * float(value or 0))
+        # Without an answer, the layout that lacks the least memory, like a plan without a question.
+        lacking = -lack(plan) if plan.fits is False else 0.0
+        return (value is not None, length, sign * float(value or 0), lacking)
 
     return worth(plan) > worth(other)
 
@@ -106,7 +109,10 @@ def _found_for(
         None if side is None else int(side * times) if what is Find.CONTEXT else side * times
         for side in (answer.low, answer.expected, answer.high)
     )
-    made = replace(made, found=_found(what, _UNITS[what], tuple(sides), answer.reasons))
+    found = _found(what, _UNITS[what], tuple(sides), answer.reasons)
+    if made.fits is False and found.value is not None:  # for another reason than memory, such as an invalid layout
+        found = _found(what, _UNITS[what], (None,) * 3, made.limits[:1])
+    made = replace(made, found=found)
     return checked(made, knowledge, request) if is_checked else made
 
 
