@@ -166,6 +166,7 @@ def test_a_plan_without_gpus_names_none(capsys: pytest.CaptureFixture[str], word
 
     assert "per CPU" in out
     assert "GPU" not in out
+    assert not re.search("pcie|interconnect|nvlink", out, re.IGNORECASE)
 
     _, _, error = run(capsys, "plan", "Qwen/Qwen3-4B", "--offline", "--tp", "4", "--gpus", words[0])
     assert "the launch needs 4 CPUs" in error

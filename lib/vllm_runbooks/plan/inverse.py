@@ -108,8 +108,9 @@ def longest_context(start: Trial) -> SearchResult:
     budgeted anew.
     """
     whole = start.of({"max_model_len": None})
-    limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
-    if limit == _ANY_LENGTH:
+    known = whole.settings.scheduler.max_model_len
+    limit = known or _ANY_LENGTH
+    if not known:
         whole = start.of({"max_model_len": limit})
     if whole.is_open:
         return SearchResult(None, None, None, whole.limits)
@@ -119,7 +120,7 @@ def longest_context(start: Trial) -> SearchResult:
     if expected is None:
         return SearchResult(low, expected, high, whole.limits, made)
     beyond = () if expected < limit else (f"the model supports at most {limit:,} tokens",)
-    if limit == _ANY_LENGTH:
+    if not known:
         beyond = (UNKNOWN_CONTEXT,)
     why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
     careful = () if low == expected else (_careful(low, "tokens"),)
@@ -249,7 +250,8 @@ def _always(settings: LaunchSettings) -> Make:
 HOST_CARDS = 8
 """Assumed number of GPUs per host: nearly all GPU servers have eight."""
 MOST_CARDS = 8 * HOST_CARDS
-"""GPUs of the largest replica that is searched by default."""
+"""GPUs of the largest replica that is searched."""
+MORE_GPUS = f"more than {MOST_CARDS} GPUs"
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:
