@@ -230,6 +230,8 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     model = free.model
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
+    if not {"quantization_config", "compression_config"}.isdisjoint(model.config):
+        return  # by a method that is unknown
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
     for checkpoint in checkpoints:
         changed = replace(free, model=replace(checkpoint, draft=model.draft))
