@@ -13,6 +13,7 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
+from vllm_runbooks.catalog import load
 from vllm_runbooks.catalog.specs import HostGpu, ModelFile, Specs
 from vllm_runbooks.core.console import output, terminal
 from vllm_runbooks.core.display import to_json, visible
@@ -571,6 +572,16 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     assert "The weights need 61.0 GiB, but RTX3090 has 23.7 GiB." in out
     assert "  1  Qwen3-32B-AWQ, " in out
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
+
+
+def test_an_unknown_quantization_is_named_without_a_smaller_checkpoint(tmp_path: Path) -> None:
+    """The reason is the method, and a checkpoint that is quantized already is not replaced by a 4-bit one."""
+    config = dict(load.specs().file("Qwen/Qwen3-8B").config) | {"quantization_config": {"quant_method": "weirdq"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    lines = shown(str(tmp_path), "RTX4090")
+
+    assert lines[1].strip() == "Cannot calculate the weights (unknown: the quantization method weirdq)."
+    assert not any("4-bit checkpoint" in line for line in lines)
 
 
 def test_more_gpus_than_are_searched_are_the_answer() -> None:

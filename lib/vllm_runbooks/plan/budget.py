@@ -238,7 +238,8 @@ def _pool(
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
-        return None, None, f"unknown KV cache layout: {', '.join(forms.missing)}"
+        what = "unknown" if {*forms.missing} <= {*model.shape.missing} else "unknown KV cache layout"
+        return None, None, f"{what}: {', '.join(forms.missing)}"
     if forms.stages and not any(forms.stages):
         return None, None, ""  # encoder-only: vLLM allocates no cache (v1/core/kv_cache_utils.py, 0.33.0)
     full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)

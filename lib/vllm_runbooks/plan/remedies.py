@@ -241,6 +241,8 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
         return
     if settings(free).dtype == "float32":
         return  # Marlin's kernels need 16-bit activations (https://github.com/vllm-project/vllm/issues/28843)
+    if not {"quantization_config", "compression_config"}.isdisjoint(model.config):
+        return  # by a method that is unknown
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
     options = {dest: value for dest, value in free.options.items() if dest not in _OF_REPOSITORY}
     for checkpoint in checkpoints:
