@@ -134,11 +134,13 @@ def test_an_ambiguous_name_is_rejected_with_candidates(shelf: Specs, spec: str, 
         ("llama 3.3 70b", ["meta-llama/Llama-3.3-70B-Instruct"]),
         ("gpt-oss", ["openai/gpt-oss-20b", "openai/gpt-oss-120b", "openai/gpt-oss-safeguard-20b"]),
         ("Llama-3.3-7", []),
-        ("meta-llama/Llama-3.3-70B", []),
+        ("meta-llama/Llama-3.3-70B", ["meta-llama/Llama-3.3-70B-Instruct"]),
+        ("other/Llama-3.3-70B", []),
+        ("Qwen/Qwen-3-8B", ["Qwen/Qwen3-8B"]),
     ],
 )
 def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list[str]) -> None:
-    """Whole words of a name without organization find the models that continue it, the most alike first."""
+    """Whole words of a name find the models that continue it, of its organization if it has one."""
     assert shelf.models_like(name) == ids
 
 
@@ -385,6 +387,7 @@ def test_a_configuration_yields_a_models_facts(shelf: Specs, name: str, expected
             {"max_positions": 131072},
         ),
         ({"max_position_embeddings": 8192, "rope_scaling": {"type": "llama3", "factor": 8.0}}, {"max_positions": 8192}),
+        ({"max_position_embeddings": 4096, "model_max_length": 1048576}, {"max_positions": 1048576}),
         ({"max_position_embeddings": 8192, "rope_scaling": {"type": "new", "factor": "x"}}, {"max_positions": None}),
         ({"auto_map": {}, "architectures": ["X"]}, {"needs_remote_code": None}),
         ({"architectures": ["X"]}, {"needs_remote_code": False}),
@@ -544,6 +547,16 @@ def test_a_model_has_the_configuration_of_the_one_it_is_like(tmp_path: Path) -> 
     assert problems == []
     assert configs["o/same"] == configs["o/base"]
     assert configs["o/own"] == {"architectures": ["X"], "layers": None, "text_config": {"heads": 8, "dtype": "a"}}
+
+
+def test_a_model_is_as_incomplete_as_the_one_it_is_like(tmp_path: Path) -> None:
+    """The fields that the other's source lacks are missing in both."""
+    own = "id: o/own\nsource: s\nlike: o/base\n"
+    _models(tmp_path, base=f"{BASE}is_partial: true\n", own=own)
+    index, problems = spec_files.compile_specs(tmp_path)
+
+    assert problems == []
+    assert json.loads(index["models"]["o/own"])["is_partial"] is True
 
 
 @pytest.mark.parametrize("named", ["o/missing", "o/same"])

@@ -211,7 +211,13 @@ OF_DRAFT = (
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for SpeculativeConfig\n  Value error, {}"
     " [type=value_error, input_value=1, input_type=int]"
 )
+NO_EPLB = (
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for ParallelConfig\n  Value error, "
+    "num_redundant_experts is set to 8 but EPLB is not enabled. Either enable EPLB or unset num_redundant_experts."
+    " [type=value_error, input_value=ArgsKwargs((), {'pipeline_...: 1}), input_type=ArgsKwargs]"
+)
 GEMM = '  File "/opt/venv/site-packages/vllm/utils/deep_gemm.py", line 464, in fp8_gemm_nt\n    load()\n'
+NO_HIP = "RuntimeError: No HIP GPUs are available"
 NUMA = "RuntimeError: NUMA binding was requested, but vLLM could not detect the GPU-to-NUMA topology automatically."
 MOE = '  File "/opt/vllm/model_executor/layers/fused_moe/layer.py", line 186, in __init__\n'
 WINDOWS = '  File "C:\\tools\\vllm\\vllm\\_custom_ops.py", line 1, in <module>\n    import vllm._C\n'
@@ -265,6 +271,12 @@ FLASH = "ImportError: /opt/venv/lib/python3.12/site-packages/{}: undefined symbo
         (
             failed("RuntimeError: HIP error: invalid device ordinal", platform="rocm", arguments="'model': 'a'"),
             "List the same GPUs in HIP_VISIBLE_DEVICES",
+        ),
+        (failed(NO_HIP, platform="rocm"), "Give the container its GPUs"),
+        ("ROCR_VISIBLE_DEVICES=0,1\n" + failed(NO_HIP, platform="rocm"), "Give the container its GPUs"),
+        (
+            "ROCR_VISIBLE_DEVICES=2,3\nHIP_VISIBLE_DEVICES=2,3\n" + failed(NO_HIP, platform="rocm"),
+            "Set only one of HIP_VISIBLE_DEVICES and ROCR",
         ),
         (failed("KeyError: 'model.layers.0.mlp.gate_up_proj.qweight'"), "Upgrade to a vLLM release that supports"),
         (failed(UNREAD % "visual.blocks.3.norm1.weight"), "Serve only the language model"),
@@ -404,6 +416,29 @@ def test_fixes_name_what_the_log_shows(
     found = titles(answer(tmp_path_factory.mktemp("log"), log))
     assert len(found) == len(fixes)
     assert all(title.startswith(fix) for title, fix in zip(found, fixes, strict=True))
+
+
+@in_one_test(
+    ("sizes", "is_enabled"),
+    [
+        ("", False),
+        (", 'tensor_parallel_size': 1", False),
+        (", 'tensor_parallel_size': 2", True),
+        (", 'data_parallel_size': 2", True),
+        (", 'tensor_parallel_size': 2, 'data_parallel_size': 2", True),
+    ],
+)
+def test_redundant_experts_need_eplb_and_experts_in_parallel(
+    tmp_path_factory: pytest.TempPathFactory, sizes: str, *, is_enabled: bool
+) -> None:
+    """EPLB comes with the expert parallelism that it requires, for several ranks only; the setting can always go."""
+    log = failed(NO_EPLB, version="0.32.0", arguments=f"'model': 'Qwen/Qwen3-30B-A3B'{sizes}")
+    found = answer(tmp_path_factory.mktemp("log"), log).remedies
+    enabled = [remedy for remedy in found if remedy.title.startswith("Enable EPLB")]
+    assert [remedy.edits for remedy in enabled] == [
+        (Edit("set", "enable_expert_parallel", True), Edit("set", "enable_eplb", True))
+    ] * is_enabled
+    assert found[len(enabled)].title == "Remove num_redundant_experts"
 
 
 def test_another_port_is_an_edit(tmp_path: Path) -> None:

@@ -382,7 +382,9 @@ def test_without_the_files_of_a_processor_the_largest_image_is_unknown(name: str
     """Pixels are those of the model's own files or of the launch, which GLM counts for two frames."""
     told = {key: value for key, value in config(name).items() if key != "preprocessor_config"}
     bare = profile(shape(told), start("0.33.0", 40_960, 8192), config=told)
-    assert bare == Unprofiled("the largest image: not in preprocessor_config.json", is_known=False)
+    assert bare == Unprofiled("the largest image, which preprocessor_config.json has", is_known=False)
+    none = profile(shape(told), start("0.33.0", 40_960, 8192, items={"image": 0, "video": 0}), config=told)
+    assert none == Unprofiled("all modalities are limited to 0 items", is_known=True)
     asked = start("0.33.0", 40_960, 8192, items={"video": 0}, processor={"max_pixels": 28 * 28 * 100})
     found = profile(shape(told), asked, config=told)
     assert isinstance(found, EncoderProfile)

@@ -565,7 +565,7 @@ def test_a_revision_of_a_known_model_is_read(hub: StandInHub, capsys: pytest.Cap
     assert not planner.model(known, access=HubAccess.NETWORK).is_downloaded
     words = ("plan", known, "--gpus", "H100-80GB", "--format", "json", "--revision", "wide")
     (note,) = json.loads(run(capsys, *words, "--offline")[1])["notes"]
-    default = "The catalog has this model's configuration at the default revision, not at wide, and"
+    default = "The catalog has this model's configuration at the default revision, not at that of --revision, and"
     assert note["text"] == f"{default} --offline reads no other."
     assert planner.model(known, {"revision": "wide"}).unread.endswith("no cache of this host has another")
 

@@ -11,7 +11,7 @@ import pytest
 
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.plan import inverse, layouts
+from vllm_runbooks.plan import inverse, layouts, planner
 from vllm_runbooks.plan.budget import Budget, PlannedModel, budget, subject
 from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -119,6 +119,18 @@ def test_the_model_bounds_the_context_if_memory_does_not() -> None:
     found = inverse.longest_context(inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]))
     assert (found.low, found.expected, found.high) == (131_072,) * 3
     assert found.reasons == ("the model supports at most 131,072 tokens",)
+
+
+def test_a_model_of_a_million_tokens_bounds_its_own_context() -> None:
+    """Kimi-Linear-48B-A3B supports 1,048,576 tokens by model_max_length, which lint and every plan accept."""
+    name = "moonshotai/Kimi-Linear-48B-A3B-Instruct"
+    make = maker(name, "H200", "0.33.0", {})
+    found = inverse.longest_context(inverse.Trial(model(name), make, [card("H200")]))
+    assert (found.low, found.reasons) == (1_048_576, ("the model supports at most 1,048,576 tokens",))
+    assert found.budget is not None
+    assert found.budget.fits
+    assert "longest context" not in repr(found.budget)
+    assert shelf().models[name].max_positions == 1_048_576
 
 
 def test_concurrency_at_the_launched_context_matches_the_log() -> None:
@@ -648,3 +660,13 @@ def test_an_8_bit_cache_needs_support_on_all_gpus(
     """In hardware from 8.9, earlier by the release's backends; an unknown GPU is not assumed."""
     devices = [Device("x", None, "", None, capability) for capability in capabilities]
     assert inverse._takes_fp8(release, devices) is takes
+
+
+def test_layouts_with_fitted_contexts_are_compared_by_their_context() -> None:
+    """Each layout holds about one request of its longest context: the remainder of a block decides nothing."""
+    arguments = ["--max-model-len", "auto"]
+    request = planner.request("meta-llama/Llama-3.3-70B-Instruct", "4xL40S", vllm="0.33.0", arguments=arguments)
+    found = planner.find(request, "concurrency")
+    contexts = [layout.kv_cache.longest_context or 0 for layout in planner.layouts(request).layouts if layout.legal]
+
+    assert found.kv_cache.longest_context == max(contexts)

@@ -62,6 +62,13 @@ def test_a_scaled_context_is_the_models_own(release: str, options: dict[str, Any
     assert beyond.limits[0].startswith("--max-model-len 131073 is more than the 131072 tokens")
 
 
+def test_a_scaling_of_an_unknown_type_is_uncertain() -> None:
+    """A mistyped type, with which vLLM ends with "Unknown RoPE scaling type", is never said to fit."""
+    given = {"rope_scaling": {"rope_type": "nosuch", "factor": 4}}
+    found = planner.plan_model("Qwen/Qwen3-8B", "H100-80GB", vllm="0.10.2", options=given)
+    assert (found.fits, found.missing) == (None, ("the RoPE type nosuch",))
+
+
 def test_a_scaling_of_another_kind_replaces_the_models() -> None:
     """`rope_scaling` is a field with a value of several parts, which vLLM replaces as a whole."""
     given = {"hf_overrides": {"rope_scaling": {**YARN, "original_max_position_embeddings": 131_072}}}

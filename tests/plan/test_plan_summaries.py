@@ -13,6 +13,7 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
+from vllm_runbooks.catalog import load
 from vllm_runbooks.catalog.specs import HostGpu, ModelFile, Specs
 from vllm_runbooks.core.console import output, terminal
 from vllm_runbooks.core.display import to_json, visible
@@ -215,6 +216,57 @@ def test_a_quantized_checkpoint_of_the_catalog_is_named() -> None:
     assert not [remedy for remedy in planned("Qwen/Qwen3-32B-AWQ", "T4")[1] if remedy.checkpoint]
     options = {"quantization": "fp8", "max_model_len": 40960}
     assert not [remedy for remedy in planned(*QWEN, options=options)[1] if remedy.checkpoint]
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-14B"])
+def test_a_checkpoint_of_another_model_is_not_named(model: str) -> None:
+    """A quantized checkpoint of an Instruct model is no change for its base model."""
+    options = {"max_model_len": 16384, "gpu_memory_utilization": 0.6}
+    for more in ({}, {"options": options}):
+        remedies = planned(model, "T4", **more)[1]
+        assert remedies
+        assert not [remedy for remedy in remedies if "Instruct" in remedy.checkpoint]
+
+
+def test_a_checkpoint_names_its_organization_and_an_assumed_layout() -> None:
+    """A checkpoint of the model's own organization with a known configuration has neither."""
+    options = {"max_model_len": 65536, "gpu_memory_utilization": 0.5}
+    answer, remedies = planned("meta-llama/Llama-3.1-8B-Instruct", "L4", options=options)
+    costs = [remedy.costs[-1] for remedy in remedies if remedy.checkpoint]
+    known = [remedy for remedy in planned("Qwen/Qwen3-32B", "RTX3090")[1] if remedy.checkpoint]
+    document = to_json(summaries.with_text(answer, remedies, summaries.summarize(answer, remedies)))
+
+    assert set(costs) == {"less accurate: quantized by cyankiwi; usual layout assumed"}
+    assert document.count("usual layout") >= len(costs)
+    assert known[0].costs[-1] == "less accurate: quantized weights"
+
+
+def test_one_change_has_the_same_checkpoint() -> None:
+    """Options for the model itself, or more GPUs, are listed even if three other checkpoints are cheaper."""
+    options = {"max_model_len": 32768, "gpu_memory_utilization": 0.6}
+    remedies = planned("Qwen/Qwen3-8B", "L4", options=options)[1]
+
+    assert [bool(remedy.checkpoint) for remedy in remedies] == [True, True, False]
+
+
+def test_another_checkpoint_has_no_options_of_the_repository() -> None:
+    """A revision or configuration of the model's own repository is not one of the checkpoint's."""
+    options = ["--revision", "abc", "--hf-config-path", "Qwen/Qwen3-32B", "--dtype", "bfloat16"]
+    command = commands(shown("Qwen/Qwen3-32B", "RTX5090", arguments=options))
+
+    assert command.startswith("vllm serve Qwen/Qwen3-32B-AWQ ")
+    assert "--dtype bfloat16" in command
+    assert "abc" not in command
+    assert "--hf-config-path" not in command
+
+
+def test_a_change_has_the_context_that_vllm_fits() -> None:
+    """With `--max-model-len auto` the context of a change is that of its own plan."""
+    remedies = planned("Qwen/Qwen3-8B", "T4", arguments=["--max-model-len", "auto"])[1]
+    lengths = [remedy.plan.kv_cache.longest_context for remedy in remedies]
+
+    assert min(length or 0 for length in lengths) < 40_960
+    assert [remedy.context for remedy in remedies] == lengths
 
 
 def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
@@ -522,6 +574,45 @@ def test_a_question_without_an_answer_has_the_changes(capsys: pytest.CaptureFixt
     assert "vllm serve Qwen/Qwen3-32B-AWQ" in out
 
 
+def test_an_unknown_quantization_is_named_without_a_smaller_checkpoint(tmp_path: Path) -> None:
+    """The reason is the method, and a checkpoint that is quantized already is not replaced by a 4-bit one."""
+    config = dict(load.specs().file("Qwen/Qwen3-8B").config) | {"quantization_config": {"quant_method": "weirdq"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    lines = shown(str(tmp_path), "RTX4090")
+
+    assert lines[1].strip() == "Cannot calculate the weights (unknown: the quantization method weirdq)."
+    assert not any("4-bit checkpoint" in line for line in lines)
+
+
+def test_more_gpus_than_are_searched_are_the_answer() -> None:
+    """The weights of Kimi-K3 need more than the 64 T4s that --find gpus tries, and the answer says so first."""
+    text = summaries.summarize(planner.find(planner.request("moonshotai/Kimi-K3", "T4", vllm=VLLM), "gpus")).sentence
+
+    assert text.startswith("Fewest GPUs: more than 64 GPUs, the most that are searched. The weights need 1,453.9 GiB")
+
+
+@in_one_test("what", ["context", "concurrency", "utilization"])
+def test_a_question_without_an_answer_has_the_reason_of_the_plan(what: str) -> None:
+    """Of two GPUs, the shortage is that of the layout that lacks least, whether or not something is searched."""
+    request = planner.request("Qwen/Qwen2.5-72B-Instruct", "2xRTX4090", vllm=VLLM)
+    sentence = summaries.summarize(planner.find(request, what)).sentence
+
+    assert sentence == summaries.summarize(planner.layouts(request)).sentence
+    assert sentence == "The weights need 135.6 GiB, but 2 GPUs have 47.3 GiB."
+
+
+@in_one_test("what", ["context", "concurrency", "utilization"])
+def test_an_invalid_layout_has_no_answer(what: str) -> None:
+    """Qwen2.5-Coder-0.5B's 14 attention heads are not divisible by 4, so nothing is found for TP 4."""
+    answer = planner.find(planner.request("Qwen/Qwen2.5-Coder-0.5B", "4xL40S", vllm=VLLM, tp=4), what)
+
+    assert isinstance(answer, Plan)
+    assert answer.fits is False
+    assert answer.found is not None
+    assert (answer.found.value, answer.found.low, answer.found.high) == (None, None, None)
+    assert answer.found.reasons == ("14 attention heads cannot be split over 4 ranks",)
+
+
 @pytest.mark.usefixtures("_without_context")
 def test_the_smallest_gpu_and_an_unknown_limit_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     """Notes on the answer are after the command, the rest with `--explain`."""
@@ -812,3 +903,18 @@ def test_of_many_equal_hosts_the_first_is_named() -> None:
     assert "RTX3090 (each of host-001 and 11 more)" in many
     assert "host-002" not in many
     assert re.search(r"RTX3090 \(a\) \+ \S{1,4} RTX3090 \(b\)", few)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "headline"),
+    [
+        (
+            "A100-80GB,H100,A100-80GB,L4,T4,A100-80GB",
+            "3\u00d7 A100-80GB + 1\u00d7 H100-80GB + 1\u00d7 L4 + 1\u00d7 T4 ·",
+        ),
+        ("L4@a,T4@a,L4@a,L4@b,T4@b,L4@b", "2\u00d7 L4 (each of a and 1 more) + 1\u00d7 T4 (each of a and 1 more) ·"),
+    ],
+)
+def test_equal_gpus_of_one_host_are_counted(gpus: str, headline: str) -> None:
+    """GPUs in a mixed order are one item of the headline, and a host counts once."""
+    assert headline in " ".join(" ".join(shown("Qwen/Qwen3-0.6B", gpus)[:3]).split())

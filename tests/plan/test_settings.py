@@ -322,6 +322,7 @@ _OWN_LENGTHS = [
     ("google/gemma-3-27b-it", "0.32.0", 131_072),
     ("Qwen/Qwen2.5-VL-7B-Instruct", "0.11.0", 128_000),
     ("moonshotai/Kimi-K2-Instruct", "0.32.0", 131_072),
+    ("moonshotai/Kimi-Linear-48B-A3B-Instruct", "0.33.0", 1_048_576),
 ]
 
 
@@ -573,6 +574,8 @@ def test_gemma_4_needs_a_whole_video_in_a_batch() -> None:
         )
     ]
     assert seen == [2048, 2496, 2048, 8192, 2048, 2048]
+    for text, missing in (({"use_bidirectional_attention": None}, ()), ({}, ("use_bidirectional_attention",))):
+        assert settle(told, {}, "0.22.1", config={"text_config": text}, **_A100).missing == missing
 
 
 def test_given_options_are_kept() -> None:

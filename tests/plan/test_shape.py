@@ -216,7 +216,7 @@ def test_partial_configurations_name_missing_fields() -> None:
         ({**SMALL, "num_attention_heads": None}, "num_attention_heads"),
         ({**SMALL, "num_key_value_heads": "2"}, "num_key_value_heads"),
         ({**SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers"),
-        ({**SMALL, "quantization_config": {"quant_method": "magic"}}, "quantization_config: magic"),
+        ({**SMALL, "quantization_config": {"quant_method": "magic"}}, "the quantization method magic"),
         ({**SMALL, "model_type": "qwen3_next", "layer_types": ["odd"] * 4}, "layer_types"),
     ],
 )

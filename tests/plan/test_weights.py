@@ -840,7 +840,7 @@ def test_the_lower_end_for_an_unknown_gpu_has_no_padding() -> None:
     ("config", "told", "missing"),
     [
         ({"model_type": "mamba9", "architectures": ["Mamba9"]}, {}, "architecture Mamba9"),
-        ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, {}, "quantization_config: magic"),
+        ({**LLAMA, "quantization_config": {"quant_method": "magic"}}, {}, "the quantization method magic"),
         (LLAMA, {"quantization": "magic"}, None),
     ],
 )

@@ -1224,12 +1224,15 @@ def _limits(fields: Any) -> tuple[int | None, int | None]:
     return shortest, longest
 
 
+_NO_ITEMS = "all modalities are limited to 0 items"
+
+
 @lru_cache(maxsize=1024)
 def _profile(sizes: _Sizes, ask: _Ask, processor: _Processor | None) -> EncoderProfile | Unprofiled:
     family = _FAMILIES[sizes.family]
     items = dict(family.items(sizes, ask, processor))
     if not items:
-        return Unprofiled("all modalities are limited to 0 items", is_known=True)
+        return Unprofiled(_NO_ITEMS, is_known=True)
     limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios, "vision_chunk": ask.chunks}
     most = max(item.tokens for item in items.values())
     if not most:
@@ -1346,5 +1349,7 @@ def profile(
         return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
     processor = _processor(sizes.family, config)
     if processor is not None and not (processor.longest or (ask.longest and ask.key >= _GLM_OVERRIDE)):
-        return Unprofiled("the largest image: not in preprocessor_config.json", is_known=False)
+        if not (ask.images or ask.videos):
+            return Unprofiled(_NO_ITEMS, is_known=True)
+        return Unprofiled("the largest image, which preprocessor_config.json has", is_known=False)
     return _profile(sizes, ask, processor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ PLAN_FIGURES = frozenset(
 
 LOW, EXPECTED, HIGH = range(3)
 """Indices of the low, expected and high estimate."""
+
+
+def lack(plan: Plan) -> float:
+    """GiB that a GPU lacks for one request."""
+    available = [rank.available_gib for rank in plan.per_gpu if rank.available_gib is not None]
+    return (plan.kv_cache.needed_gib or 0.0) - min(available, default=-math.inf)
 
 
 def written(value: Any) -> str:

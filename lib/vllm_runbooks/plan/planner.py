@@ -97,7 +97,7 @@ def _from_catalog(known: PlannedModel, revision: str | None, why: str) -> Planne
     """A model of the catalog that should have been read from the Hub, with the reason why it was not."""
     part = "a part of this model's configuration" if known.is_partial else "this model's configuration"
     part = "the configuration of this model's base" if known.is_assumed else part
-    which = "" if revision in (None, "main") else f" at the default revision, not at {revision}"
+    which = "" if revision in (None, "main") else " at the default revision, not at that of --revision"
     return replace(known, unread=f"the catalog has {part}{which}, and {why}")
 
 

@@ -79,11 +79,20 @@ def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
     """The model that a quantized or fine-tuned checkpoint is made from, and its quantization; None if unknown."""
     whole = re.sub(r"\s+", "-", name.strip())
     for form in dict.fromkeys((whole, _without_words(whole))):
-        stem, row = _ending(form) or (form, None)
-        base = next(_bases(stem, specs), None) if row is None or _ending(stem) is None else None  # not quantized twice
-        if base is not None and base.id is not None and (row is not None or base.quantization in _UNQUANTIZED):
+        stem, row = without_ending(form) or (form, None)
+        is_once = row is None or without_ending(stem) is None
+        base = next(_bases(stem, specs), None) if is_once else None
+        if base is None or base.id is None or _is_misspelled(stem, base.id):
+            continue
+        if row is not None or base.quantization in _UNQUANTIZED:
             return specs.file(base.id), row or load_table("quantized_names", QuantizedName)[_SIXTEEN_BITS]
     return None
+
+
+def _is_misspelled(stem: str, base: str) -> bool:
+    """Whether a name is almost that of a model of the same organization, as `Qwen/Qwen-3-8B`."""
+    (organization, _, last), (own, _, known) = (name.casefold().rpartition("/") for name in (stem, base))
+    return organization == own and last != known.removesuffix("-bf16") and last != known
 
 
 def refusal(name: str) -> str:
@@ -105,7 +114,7 @@ def _pattern(row: NameWords) -> str:
     return rf"(?<![^-_./:])(?:{'|'.join(map(re.escape, row.words))})(?![^-_./:])"
 
 
-def _ending(name: str) -> tuple[str, QuantizedName] | None:
+def without_ending(name: str) -> tuple[str, QuantizedName] | None:
     """The name without a quantization's ending, and that quantization: the longest ending, of equal ones the first."""
     rows = (row for row in load_table("quantized_names", QuantizedName).values() if row.fits(name))
     found = ((match.start(), row) for row in rows if (match := row.pattern.search(name)))

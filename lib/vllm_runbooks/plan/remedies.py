@@ -15,7 +15,7 @@ from vllm_runbooks.plan import inverse, planned
 from vllm_runbooks.plan.budget import Budget, PlannedModel, subject, subject_by_name
 from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.layouts import LayoutChoice
-from vllm_runbooks.plan.quantized_names import KnownCheckpoint, QuantizedName, quantized_config
+from vllm_runbooks.plan.quantized_names import KnownCheckpoint, QuantizedName, quantized_config, without_ending
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
@@ -81,8 +81,8 @@ class PlanRemedy:
 
     @property
     def context(self) -> int:
-        """`max_model_len` of the changed plan."""
-        return self.budget.settings.scheduler.max_model_len
+        """`max_model_len` of the changed plan; with `auto` the length that vLLM fits."""
+        return _context(self.budget)
 
     def concurrency(self, tokens: int) -> float | None:
         """Concurrent requests of `tokens` over all replicas; None if unknown."""
@@ -90,6 +90,12 @@ class PlanRemedy:
         if pool is None or blocks is None:
             return None
         return pool.concurrency(blocks.expected, tokens) * self.copies * self.budget.settings.ranks.data
+
+
+def _context(budget: Budget) -> int:
+    scheduler = budget.settings.scheduler
+    fitted = budget.longest if scheduler.is_length_fitted else None
+    return scheduler.max_model_len if fitted is None else fitted.expected
 
 
 def remedies(
@@ -110,7 +116,9 @@ def remedies(
     if free.cards[0].gpu.vendor == "cpu":  # quantized weights are not planned there, nor is a host with more sockets
         return _chosen(found)
     chosen = _chosen([*found, *lint_all(_of_checkpoints(free, specs))])
-    return chosen if len(chosen) == _MOST else _chosen([*chosen, *lint_all(_of_more_gpus(free))])
+    if len(chosen) == _MOST and not all(remedy.checkpoint for remedy in chosen):
+        return chosen
+    return _chosen([*chosen, *lint_all(_of_more_gpus(free))])
 
 
 def _linted(
@@ -127,11 +135,14 @@ def _linted(
 
 
 def _chosen(found: Iterable[PlanRemedy]) -> tuple[PlanRemedy, ...]:
-    """The cheapest of each kind."""
+    """The cheapest of each kind, at least one of them with the same checkpoint."""
     chosen: list[PlanRemedy] = []
     for remedy in sorted(found, key=lambda remedy: (remedy.plan.fits is not True, remedy.is_doubtful, remedy.price)):
         if not any(_is_enough(other, remedy) for other in chosen):
             chosen.append(remedy)
+    same = next((remedy for remedy in chosen[_MOST:] if not remedy.checkpoint), None)
+    if same is not None and all(remedy.checkpoint for remedy in chosen[:_MOST]):
+        return (*chosen[: _MOST - 1], same)
     return tuple(chosen[:_MOST])
 
 
@@ -191,7 +202,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
     whole = settings(free).scheduler.max_model_len
     for pairs in kinds.values():
         way, change = _best(pairs)
-        context = change.budget.settings.scheduler.max_model_len
+        context = _context(change.budget)
         is_short = context < min(whole, max(_SHORT_CONTEXT, whole // _SHORTENED))
         changed = with_changes(free, change.changes)
         chosen = replace(way, budget=change.budget, speed=None, concurrency_total=None)
@@ -213,11 +224,14 @@ def _margin(budget: Budget | None) -> Band | None:
 def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoice, inverse.WayOut]:
     """The layout for one kind of change, of layouts in their order: sure, then about the longest context."""
     sure = [pair for pair in pairs if pair[1].fits] or pairs
-    longest = max(change.budget.settings.scheduler.max_model_len for _, change in sure)
-    return next(pair for pair in sure if pair[1].budget.settings.scheduler.max_model_len >= longest * _NEAR)
+    longest = max(_context(change.budget) for _, change in sure)
+    return next(pair for pair in sure if _context(pair[1].budget) >= longest * _NEAR)
 
 
 # ---- other checkpoints, more GPUs
+
+_OF_REPOSITORY = frozenset({"revision", "code_revision", "tokenizer_revision", "hf_config_path", "load_format"})
+"""Options about the files of a repository, which another one has not."""
 
 
 def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]:
@@ -225,10 +239,15 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     model = free.model
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
+    if settings(free).dtype == "float32":
+        return  # Marlin's kernels need 16-bit activations (https://github.com/vllm-project/vllm/issues/28843)
+    if not {"quantization_config", "compression_config"}.isdisjoint(model.config):
+        return  # by a method that is unknown
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
+    options = {dest: value for dest, value in free.options.items() if dest not in _OF_REPOSITORY}
     for checkpoint in checkpoints:
-        changed = replace(free, model=replace(checkpoint, draft=model.draft))
-        fitting += _of_checkpoint(changed, checkpoint.name, "less accurate: quantized weights")
+        changed = replace(free, model=replace(checkpoint, draft=model.draft), options=options)
+        fitting += _of_checkpoint(changed, checkpoint.name, _cost(model, checkpoint))
     # Without changes: least loss first; with changes: longest context first.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))
     if not checkpoints:
@@ -242,6 +261,15 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
         yield from _unnamed(
             _of_checkpoint(changed, "a 4-bit checkpoint", "less accurate: 4-bit weights; needs that checkpoint")
         )
+
+
+def _cost(model: PlannedModel, checkpoint: PlannedModel) -> str:
+    """Cost of a quantized checkpoint, with its organization if that is not the model's."""
+    own, organization = (name.rpartition("/")[0] for name in (model.name, checkpoint.name))
+    origin = f": quantized by {organization}" if own != organization else ""
+    if checkpoint.is_assumed:
+        return f"less accurate{origin}; usual layout assumed"
+    return f"less accurate{origin or ': quantized weights'}"
 
 
 def _of_checkpoint(changed: PlanningRequest, name: str, cost: str, *, may_change: bool = True) -> Iterator[PlanRemedy]:
@@ -266,11 +294,12 @@ def _weights(remedy: PlanRemedy) -> int:
 
 
 def _quantized(model: PlannedModel, specs: Specs) -> Iterator[PlannedModel]:
-    """Known checkpoints that continue the model's name and have its layers, quantized."""
+    """Known checkpoints that have the model's name with a quantization's ending, and its layers."""
     shape = model.shape
-    begin = f"{model.name.rstrip('/').rpartition('/')[2]}-".casefold()
+    own = model.name.rstrip("/").rpartition("/")[2].casefold()
     for name in (*specs.texts, *load_table("quantized_checkpoints", KnownCheckpoint)):
-        if not name.rpartition("/")[2].casefold().startswith(begin):
+        last = name.rpartition("/")[2].casefold()
+        if not last.startswith(own) or (found := without_ending(last)) is None or found[0] != own:
             continue
         other = subject_by_name(name, specs)
         if other is None or other.shape.quantization is None:
@@ -278,7 +307,8 @@ def _quantized(model: PlannedModel, specs: Specs) -> Iterator[PlannedModel]:
         sizes = (other.shape.layers, other.shape.hidden_size, other.shape.vocabulary_size, other.shape.architecture)
         if sizes == (shape.layers, shape.hidden_size, shape.vocabulary_size, shape.architecture):
             config = {**model.config, **other.config}  # a log of a checkpoint rarely prints all of its configuration
-            yield subject(other.name, config, is_partial=model.is_partial, source=other.source)
+            made = subject(other.name, config, is_partial=model.is_partial, source=other.source)
+            yield replace(made, is_assumed=other.is_assumed)
 
 
 def _of_more_gpus(free: PlanningRequest) -> Iterator[PlanRemedy]:

@@ -71,6 +71,8 @@ class GraphSettings:
     full: int = 0
     is_eager: bool = False
     is_compiled: bool = True
+    is_cached: bool = False
+    """Whether the compiled model is loaded from vLLM's compile cache; False if unknown."""
 
     @property
     def count(self) -> int:
@@ -189,6 +191,12 @@ _LARGEST_OF_OLDER = 8192
 _UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
 """Rotary embeddings whose configured context includes the scaling (0.6.6 config.py:2281)."""
 _YARN = ("yarn", "deepseek_yarn")
+_SCALED_KINDS = (
+    "deepseek_llama_scaling", "dynamic", "fope", "linear", "mllama4", "mrope", "ntk", "openpangu", "proportional",
+    "telechat3-yarn", "xdrope",
+)  # fmt: skip
+"""The other types of any release (model_executor/layers/rotary_embedding/__init__.py `get_rope`, which raises
+"Unknown RoPE scaling type" for all others)."""
 _VIDEO_FRAMES = 32
 _VIDEO_FRAME_TOKENS = 78
 """Maximum tokens of a video in Gemma 4: frames, each with 70 tokens, 2 marks and 6 for its time
@@ -471,6 +479,8 @@ class _LaunchSettler:
             return longest
         factor = 1.0
         for rope in self.ropes:
+            if rope.kind not in (*_UNSCALED_KINDS, *_YARN, *_SCALED_KINDS):
+                self.missing[f"the RoPE type {rope.kind}"] = None
             if rope.kind in _UNSCALED_KINDS or (rope.kind in _YARN and not self.by.stretched_yarn):
                 continue
             factor = max(factor, rope.factor)
@@ -912,10 +922,11 @@ class _LaunchSettler:
         largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
         if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
             return 0
-        attention = self.told("use_bidirectional_attention")
-        if attention is None:
-            self.missing["use_bidirectional_attention"] = None
-        return largest if attention == "vision" else 0
+        name = "use_bidirectional_attention"
+        text = self.config.get("text_config")
+        if name not in (text if isinstance(text, Mapping) else self.config):  # null means no
+            self.missing[name] = None
+        return largest if self.told(name) == "vision" else 0
 
     # -- graphs
 

@@ -1291,7 +1291,7 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
         if not forms and (form_ := _modelopt(config)) is not None:
             forms = ((("Linear",), form_),)
     if not forms:
-        missing[f"quantization_config: {method or 'no method'}"] = None
+        missing[f"the quantization method {method}" if method else "the method of quantization_config"] = None
         return None
     return Quantization(method, forms, ignored, cache)
 

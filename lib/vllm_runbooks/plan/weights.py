@@ -873,7 +873,8 @@ def load(
     spread = buffers if tokens is None else 0
     if spread:
         reasons.append("buffers grow with the tokens per step, which are unknown")
-    if shape.max_positions is None:
+    family = families().get(shape.text_type or "")
+    if shape.max_positions is None and (family is None or family.has_rope):
         reasons.append("cosine and sine tables are left out: the longest context is unknown")
     plan = _LoadPlan(
         ranks,

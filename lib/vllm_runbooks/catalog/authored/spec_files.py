@@ -180,7 +180,9 @@ def read_spec(path: Path, where: str, kind: str) -> Any:
 
     read = read_record(path, where, ADAPTERS[kind], problems_of)
     if isinstance(read, ModelFile) and read.like:
-        return replace(read, config=_over(read_spec(_like(read, path), where, kind).config, read.config))
+        other = read_spec(_like(read, path), where, kind)
+        config = _over(other.config, read.config)
+        return replace(read, config=config, is_partial=read.is_partial or other.is_partial)
     return read
 
 

@@ -28,7 +28,7 @@ from vllm_runbooks.core.views.summary import (
     short_model_name,
 )
 from vllm_runbooks.plan.budget import CACHE_LACKS, WEIGHTS_LACK
-from vllm_runbooks.plan.inverse import UNKNOWN_CONTEXT
+from vllm_runbooks.plan.inverse import MORE_GPUS, UNKNOWN_CONTEXT
 from vllm_runbooks.plan.layouts import IDLE
 from vllm_runbooks.plan.planned import warnings
 from vllm_runbooks.plan.questions import ONE_GPU
@@ -101,8 +101,9 @@ def summarize(
     others = len(plan_words.ranked(answer)) - 1 if isinstance(answer, Layouts) else 0
     about = (short_model_name(answer.model), gpus_text(answer.gpus), _release(answer), *_context(best))
     sentences = []
-    if isinstance(answer, Plan) and answer.found is not None and answer.fits is not False:
-        sentences.append(_found_text(answer.found))
+    found = answer.found if isinstance(answer, Plan) else None
+    if found is not None and (answer.fits is not False or found.reasons[:1] == (MORE_GPUS,)):
+        sentences.append(_found_text(found))
     rejected = f"vLLM {answer.vllm.version} rejects every parallel layout on these GPUs."
     explained = layout_of_first_change(answer, remedies) or best
     sentences.append(sentence(explained) if explained is not None else rejected)
@@ -362,6 +363,8 @@ def _gib(amount: float) -> str:
 def _found_text(found: FindAnswer) -> str:
     """Text of an inverse query's answer."""
     name = _FOUND[found.quantity]
+    if found.value is None and found.reasons[:1] == (MORE_GPUS,):
+        return f"{name}: {MORE_GPUS}, the most that are searched."
     if found.value is None:
         return sentence_of(f"{name}: none: {next(iter(found.reasons), 'it depends on what is unknown')}")
     value = plan_words.found_value(found, found.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -15,6 +14,7 @@ from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.core.views.summary import concurrency_text, count_of
 from vllm_runbooks.host.nodes.compared import grouped
 from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan import figures
 from vllm_runbooks.plan.costs import measured_launches
 from vllm_runbooks.plan.inverse import ROUND_LENGTH
 from vllm_runbooks.plan.records import (
@@ -157,11 +157,16 @@ _MAX_HOSTS = 4
 
 
 def gpus_with_hosts(gpus: Sequence[PlannedGpu]) -> Iterator[tuple[PlannedGpu, str]]:
-    """GPUs with the names of their hosts; of many equal hosts the first, and the number of the others."""
+    """GPUs with the names of their hosts; of many equal hosts the first, and the number of the others.
+
+    Of many GPUs, equal ones of one host, or of none, are one item.
+    """
     if len(gpus) <= _MAX_HOSTS:
         yield from ((gpu, gpu.node or "") for gpu in gpus)
         return
-    for equal in grouped(((gpu.count, gpu.name, gpu.total_gib), gpu) for gpu in gpus).values():
+    same = grouped(((gpu.name, gpu.total_gib, gpu.node), gpu) for gpu in gpus).values()
+    merged = [replace(group[0], count=sum(gpu.count for gpu in group)) for group in same]
+    for equal in grouped(((gpu.count, gpu.name, gpu.total_gib, bool(gpu.node)), gpu) for gpu in merged).values():
         more = f"each of {equal[0].node} and {len(equal) - 1} more" if equal[1:] else equal[0].node or ""
         yield equal[0], more
 
@@ -276,13 +281,7 @@ def legal(layouts: Layouts) -> list[Plan]:
 
 def ranked(layouts: Layouts) -> list[Plan]:
     """Accepted layouts, best first; if none fits, the one that lacks the least memory."""
-    return sorted(legal(layouts), key=_lack) if layouts.fits is False else legal(layouts)
-
-
-def _lack(plan: Plan) -> float:
-    """GiB that a GPU lacks for one request."""
-    available = [rank.available_gib for rank in plan.per_gpu if rank.available_gib is not None]
-    return (plan.kv_cache.needed_gib or 0.0) - min(available, default=-math.inf)
+    return sorted(legal(layouts), key=figures.lack) if layouts.fits is False else legal(layouts)
 
 
 def layouts_headline(layouts: Layouts) -> Headline:
