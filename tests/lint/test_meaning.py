@@ -625,9 +625,10 @@ def test_a_dtype_is_checked_by_gpu_model_and_release(
     assert found == ([(f"meaning.{expected[0]}", (expected[1],), expected[2])] if expected else [])
 
 
-A, B = (
+A, B, D = (
     Backend(frozenset({(8, 6), (8, 9)}), frozenset({"fp8"})),
     Backend(frozenset({(8, 6), (9, 0)}), frozenset({"auto"})),
+    Backend(frozenset({(8, 9)}), frozenset({"auto"})),
 )
 CACHE, LACK = {"kv_cache_dtype": "fp8"}, {"type": "fp8", "gpu": "8.6/24", "capability": "8.6"}
 
@@ -642,7 +643,11 @@ def of_cache(rule: str, **says: str) -> list[Said]:
         (CACHE, {}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware")),
         (CACHE, {"B": B, "A": A}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware", backends="A")),
         (CACHE, {"B": B}, {"cards": AMPERE}, of_cache("cache-type-unsupported")),
-        (CACHE, {"B": B}, {"cards": ADA}, []),
+        (CACHE, {"A": A}, {"cards": ADA}, []),
+        (CACHE, {"B": B}, {"cards": ADA},
+         of_cache("cache-type-unsupported", gpu="8.9/24", capability="8.9")),
+        ({**CACHE, "attention_backend": "d"}, {"A": A, "D": D}, {"cards": ADA},
+         of_cache("cache-type-unsupported", gpu="8.9/24", capability="8.9", backend="D")),
         (CACHE, {"B": B}, {}, []),
         (CACHE, {"B": B}, {"cards": AMPERE, "model": {"is_mla": True}}, []),
         ({"kv_cache_dtype": "fp8_inc"}, {"B": B}, {"cards": AMPERE}, []),
@@ -1111,7 +1116,8 @@ def test_a_release_is_read_from_its_sources(release: Path) -> None:
     assert facts["backends"]["FAST"]["fp8_from"] == "9.0"
     assert facts["backends"]["SLOW"]["cache_types"] == ["auto", "fp8"]
     assert facts["backends"]["NONE"] is None
-    assert (facts["backends"]["FAST"]["decides"], facts["backends"]["SOME"]["decides"]) == ([""], ["fp8"])
+    assert (facts["backends"]["FAST"]["decides"], facts["backends"]["SOME"]["decides"]) == (["fp8"], ["fp8"])
+    assert facts["backends"]["FAST"]["families"] == [9]
     assert facts["modalities"] == {"XForCausalLM": {}, "Y": {"audio": False, "image": True}, "W": None}
     assert facts["processor_reads"] == {"Y": ["max_pixels"], "W": ["max_pixels"]}
     assert facts["facts"]["auto_tool_choice_needs_parser"] is True
@@ -1187,6 +1193,12 @@ def _backend(**told: Any) -> support.Backend:
         ({"decides": ("int8",), "fp8_from": (8, 9)}, "int8", (8, 0), None),
         ({"decides": ("fp8",), "fp8_from": (8, 9)}, "auto", (8, 0), True),
         ({"decides": ("fp8",), "capabilities": None, "fp8_from": (8, 9)}, "fp8", (8, 0), False),
+        ({"decides": ("fp8",), "families": (9,)}, "fp8", (8, 0), False),
+        ({"decides": ("fp8",), "families": (9,)}, "fp8", (9, 0), None),
+        ({"decides": ("fp8",), "families": (9,)}, "auto", (8, 0), True),
+        ({"decides": ("",)}, "fp8", (8, 0), None),
+        ({"decides": ("",)}, "fp8_inc", (8, 0), False),
+        ({"decides": ("",), "cache_types": frozenset({"auto"})}, "fp8_inc", (8, 0), None),
     ],
 )
 def test_a_backend_supports_a_cache_as_in_its_sources(
@@ -1204,6 +1216,33 @@ def test_backends_that_support_a_cache_are_nvidias() -> None:
     assert data.cache_takers("fp8", (7, 5)) == ()
     for backends in ({}, {"NONE": None}, {"FLASH_MLA": _backend()}):
         assert replace(data, backends=backends).cache_takers("fp8", (8, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "cache_type", "rejecting"),
+    [
+        ("0.25.1", "nvfp4", ("T4", "RTX3090", "H100-80GB", "RTX5090", "MI300X")),
+        ("0.31.0", "nvfp4_4over6", ("T4", "RTX3090", "H100-80GB", "RTX5090", "MI300X")),
+        ("0.33.0", "nvfp4", ("T4", "MI300X")),
+        ("0.33.0", "fp8_inc", ("T4", "RTX3090", "H100-80GB", "B200", "RTX5090", "MI300X")),
+        ("0.33.0", "octave_k3v4", ("T4", "RTX3090", "H100-80GB", "B200", "RTX5090")),
+        ("0.33.0", "turboquant_k8v4", ()),
+        ("0.33.0", "fp8_per_token_head", ()),
+    ],
+)
+def test_a_cache_type_is_rejected_on_gpus_without_a_backend_for_it(
+    shelf: Specs, release: str, cache_type: str, rejecting: tuple[str, ...]
+) -> None:
+    """By the sources of each release: NVFP4 needs compute capability 10.x, since 0.32.0 8.x, 9.x or 12.x, too."""
+    names = ("T4", "RTX3090", "H100-80GB", "B200", "RTX5090", "MI300X")
+    flags = {"kv_cache_dtype": cache_type}
+    found = {
+        name: [broken.says for broken in meaning.rules_broken(command(shelf, flags, release, QWEN3["model"], name))
+               if broken.rule == "meaning.cache-type-unsupported"]
+        for name in names
+    }  # fmt: skip
+    assert [name for name, says in found.items() if says] == list(rejecting)
+    assert all(says == [{"type": cache_type, "amd": "MI300X"}] for says in [found["MI300X"]] if says)
 
 
 def test_a_table_maps_ranges_of_releases_to_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ _MLA = "MLA"
 _SPARSE = "MLA_SPARSE"
 _OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
 """Parts of backend names that do not run on NVIDIA GPUs."""
+_UNQUANTIZED = frozenset({"auto", "bfloat16", "float16"})
 _NAMED = {
     "tool_call_parser": "tool_parsers", "reasoning_parser": "reasoning_parsers", "quantization": "quantizations",
     "attention_backend": "backends", "kv_cache_dtype": "cache_types",
@@ -35,14 +36,26 @@ class Backend:
     """Prefixes of the cache types that it supports on some GPUs only."""
     fp8_from: tuple[int, int] | None = None
     """Compute capability below which it rejects the FP8 types that it decides."""
+    families: tuple[int, ...] = ()
+    """Major compute capabilities outside which it rejects the types that it decides; empty if unknown."""
+
+    def lacks(self, cache_type: str) -> bool:
+        """Whether it rejects a KV-cache type on every GPU: a list that names quantized types is complete."""
+        types = self.cache_types
+        if not types or cache_type in types:
+            return False
+        is_decided = any(cache_type.startswith(beginning) for beginning in self.decides if beginning)
+        return not is_decided and ("" not in self.decides or not types <= _UNQUANTIZED)
 
     def takes(self, cache_type: str, capability: tuple[int, int]) -> bool | None:
         """Whether it supports a KV-cache type on a GPU; None if its sources do not decide it."""
         if self.capabilities is not None and capability not in self.capabilities:
             return False
+        if self.lacks(cache_type):
+            return False
         if any(cache_type.startswith(beginning) for beginning in self.decides):
-            refused = cache_type.startswith("fp8") and self.fp8_from is not None and capability < self.fp8_from
-            return False if refused else None
+            is_old = cache_type.startswith("fp8") and self.fp8_from is not None and capability < self.fp8_from
+            return False if is_old or (self.families and capability[0] not in self.families) else None
         return None if self.cache_types is None or self.capabilities is None else cache_type in self.cache_types
 
 
@@ -84,6 +97,24 @@ class Support:
         ]
         listed = [self.activations.get(name) for name in names]
         return frozenset().union(*filter(None, listed)) if listed and all(listed) else None
+
+    def is_cache_refused(
+        self, cache_type: str, capability: tuple[int, int] | None, *, is_rocm: bool = False, with_mla: bool = False
+    ) -> bool:
+        """Whether every backend rejects a KV-cache type on a GPU; without a capability, on every GPU.
+
+        A backend without types has those of the class that it extends.
+        """
+        vendors = [word for word in _OTHER_DEVICES if not is_rocm or word != "ROCM"]
+        judged = [
+            backend.lacks(cache_type) if capability is None else backend.takes(cache_type, capability) is False
+            for name, backend in self.backends.items()
+            if backend is not None
+            and (with_mla or _MLA not in name)
+            and not any(word in name for word in (*vendors, *["FLASH"] * is_rocm))
+            and (backend.cache_types or backend.decides or "ROCM" in name)
+        ]
+        return bool(judged) and all(judged)
 
     @property
     def sparse_capabilities(self) -> frozenset[tuple[int, int]]:
@@ -136,6 +167,7 @@ def _backend(value: Any) -> Backend | None:
         None if types is None else frozenset(types),
         tuple(value.get("decides", ())),
         None if least is None else _capability(least),
+        tuple(value.get("families", ())),
     )
 
 

@@ -347,9 +347,10 @@ def _number_format(command: LaunchFacts) -> Iterator[BrokenRule]:
 def _cache_type(command: LaunchFacts) -> Iterator[BrokenRule]:
     kind = command.word("kv_cache_dtype")
     capability = command.capability
-    if kind is None or capability is None or not kind.startswith("fp8") or kind not in command.support.cache_types:
+    if kind is None or kind not in command.support.cache_types - {"auto"} or (command.model and command.model.is_mla):
         return
-    if capability >= FP8_HARDWARE or (command.model and command.model.is_mla):
+    if capability is None or capability >= FP8_HARDWARE or not kind.startswith("fp8"):
+        yield from _refused_cache(command, kind)
         return
     takers = command.support.cache_takers(kind, capability)
     chosen = _backend_name(command)
@@ -362,6 +363,29 @@ def _cache_type(command: LaunchFacts) -> Iterator[BrokenRule]:
         yield _broken("meaning.cache-type-unsupported", "kv_cache_dtype", backend=chosen, **says)
     else:
         yield _broken("meaning.fp8-cache-without-hardware", "kv_cache_dtype", backends=_listed(takers or ()), **says)
+
+
+def _refused_cache(command: LaunchFacts, kind: str) -> Iterator[BrokenRule]:
+    """A KV-cache type that every backend, or the chosen one, rejects on a GPU of the launch."""
+    rule, release = "meaning.cache-type-unsupported", command.support
+    chosen = release.backends.get(_backend_name(command) or "")
+    with_mla = command.model is None or kind.endswith("_mla")
+    for gpu in command.gpu_kinds:
+        if gpu.vendor == "amd" and release.is_cache_refused(kind, None, is_rocm=True, with_mla=with_mla):
+            yield _broken(rule, "kv_cache_dtype", type=kind, amd=gpu.name)
+            return
+        if gpu.vendor == "amd" or gpu.version is None:
+            continue
+        says = {"type": kind, "gpu": gpu.name, "capability": _version(gpu.version)}
+        # Rule meaning.fp8-cache-without-hardware is about FP8 and older GPUs.
+        capability = None if kind.startswith("fp8") else gpu.version
+        if release.is_cache_refused(kind, capability, with_mla=with_mla):
+            yield _broken(rule, "kv_cache_dtype", **says)
+            return
+        runs = chosen is not None and gpu.version in (chosen.capabilities or {gpu.version})
+        if chosen is not None and runs and chosen.takes(kind, gpu.version) is False:
+            yield _broken(rule, "kv_cache_dtype", backend=_backend_name(command), **says)
+            return
 
 
 def _backend_name(command: LaunchFacts) -> str | None:

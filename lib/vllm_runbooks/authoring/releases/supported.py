@@ -327,18 +327,37 @@ def _backend(
         backend["decides"] = _decided(method)
         if least := _least_capability(method, functions):
             backend["fp8_from"] = least
+        if backend["decides"] != [""] and (families := _families(method, functions)):
+            backend["families"] = families
     return backend
+
+
+_OLDEST_FAMILY = 70
+"""Least number in a backend's sources that is a compute capability."""
 
 
 def _decided(method: ast.FunctionDef) -> list[str]:
     """Prefixes of the cache types that a backend checks by GPU; the list of types decides the others."""
-    last = method.body[-1]
-    hands_on = isinstance(last, ast.Return) and "super" in {_name(part) for part in ast.walk(last)}
+    *parts, last = method.body
+    is_listed = isinstance(last, ast.Return) and isinstance(last.value, ast.Compare) and bool(_strings(last))
+    hands_on = is_listed or (isinstance(last, ast.Return) and "super" in {_name(part) for part in ast.walk(last)})
     words: set[str] = set()
-    for part in ast.walk(method):
+    for part in (node for statement in parts for node in ast.walk(statement)):
         if isinstance(part, ast.Compare) or (isinstance(part, ast.Call) and _name(part.func) == "startswith"):
             words.update(_strings(part))
     return sorted(words) if hands_on and words else [""]
+
+
+def _families(method: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> list[int]:
+    """Major compute capabilities that a method and its functions ask for; empty if they ask for anything else."""
+    names = {_name(part.func) for part in ast.walk(method) if isinstance(part, ast.Call)}
+    parts = [part for function in (method, *(functions[name] for name in names & functions.keys()))
+             for part in ast.walk(function)]  # fmt: skip
+    asked = {_name(part.func) for part in parts if isinstance(part, ast.Call) and "capability" in _name(part.func)}
+    if asked != {"is_device_capability_family"}:
+        return []
+    numbers = {part.value for part in parts if isinstance(part, ast.Constant) and type(part.value) is int}
+    return sorted({number // 10 for number in numbers if number >= _OLDEST_FAMILY})
 
 
 def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> str | None:
