@@ -515,6 +515,30 @@ def test_the_headers_decide_what_is_quantized(hub: StandInHub) -> None:
     assert made - base == pytest.approx(mixed.unlisted / 2**30)
 
 
+@pytest.mark.parametrize(
+    ("stored", "layers", "text"),
+    [
+        ((0, 1), 2, ""),
+        ((0, 1, 2), 2, ""),
+        ((), 2, ""),
+        ((0, 1), 3, "lacks layer 2 of the 3 in config.json"),
+        ((0, 1), 8, "lacks layers 2 to 7 of the 8 in config.json"),
+        ((0, 2), 4, "lacks 2 layers from layer 1 on of the 4 in config.json"),
+    ],
+)
+def test_layers_that_the_files_lack_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: tuple[int, ...], layers: int, text: str
+) -> None:
+    """A configuration with more layers than the headers gets a note; more layers in the files are for other uses."""
+    tensors = {name: tensor for layer in stored for name, tensor in tensors_of(layer).items()}
+    made = model({**CONFIG, "num_hidden_layers": layers}, {**ENDS, **tensors})
+    for name, content in made.files.items():
+        (tmp_path / name).write_bytes(content)
+    shown = " ".join(run(capsys, "plan", str(tmp_path), "--gpus", "L40S", "--vllm", "0.33.0", "--offline")[1].split())
+    assert ("The checkpoint lacks" in shown) is bool(text)
+    assert text in shown
+
+
 @one_host
 def test_an_incomplete_model_of_the_catalog_is_completed(hub: StandInHub) -> None:
     """The Hub has the whole configuration; without an answer the catalog's part is used."""
@@ -600,6 +624,13 @@ def test_zero_points_are_not_a_difference(hub: StandInHub, method: str) -> None:
     assert found.shape.quantization is not None
     assert sum(found.layer_bytes.values()) > 0
     assert found.unlisted == 0
+
+
+def test_a_model_without_attention_heads_is_not_planned(tmp_path: Path) -> None:
+    """Zero heads, which no attention has, are an unknown size."""
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "num_attention_heads": 0}), encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be planned; unknown: num_attention_heads"):
+        planner.plan_model(str(tmp_path), "L40S", tp=1)
 
 
 @one_host

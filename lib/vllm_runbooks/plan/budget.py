@@ -71,6 +71,31 @@ class PlannedModel:
         difference = sum(self.layer_bytes[layer] for layer in range(self.shape.layers)) - described
         return difference if abs(difference) * 100 > described else 0
 
+    @cached_property
+    def contradicted(self) -> str:
+        """Layers of the configuration that the files lack, a sentence; empty if they lack none or are not read.
+
+        vLLM reports "weights were not initialized from checkpoint" (0.32.0
+        model_executor/model_loader/default_loader.py:563).
+        """
+        if not self.layer_bytes or self.stock.missing:
+            return ""
+        stored = {
+            layer
+            for variant in self.stock.variants
+            if any(tensor.in_checkpoint for tensor, _ in variant.tensors)
+            for layer in variant.layers
+        }
+        absent = sorted(stored - self.layer_bytes.keys())
+        if not absent:
+            return ""
+        first, last, count = absent[0], absent[-1], len(absent)
+        which = (
+            f"layers {first} to {last}" if last - first == count - 1 > 0 else f"{count} layers from layer {first} on"
+        )
+        which = f"layer {first}" if count == 1 else which
+        return f"the checkpoint lacks {which} of the {self.shape.layers} in config.json; vLLM may fail to load it"
+
 
 def subject(
     name: str,

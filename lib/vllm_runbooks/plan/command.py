@@ -192,7 +192,7 @@ def plan(
         folder=folder,
         again=_again(explain=explain),
         origin=origin or "",
-        unread=request.model.unread,
+        unread=request.model.unread or request.model.contradicted,
     )
     if form == "json":
         output.write_json(to_json(summaries.with_text(answer, remedies, summary)))

@@ -421,7 +421,7 @@ def _ropes(read: _ShapeReader) -> Callable[[str, int], Rope | None]:
 def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Attention:
     """Attention of the default kind; the readers of layers change it as needed."""
     family = read.family
-    heads = read.number("num_attention_heads")
+    heads = read.number("num_attention_heads", least=1)
     head_dim = read.optional("head_dim", "kv_channels") if family.head_dim or "head_dim" in read.config else None
     if head_dim is None:
         head_dim = read.number("hidden_size") // heads
@@ -455,7 +455,7 @@ def _latent(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Late
     if table is not None and table.kind == "yarn":
         table = replace(table, kind="deepseek_yarn")
     return Latent(
-        heads=read.number("num_attention_heads"),
+        heads=read.number("num_attention_heads", least=1),
         query_rank=read.optional("q_lora_rank"),
         latent_dim=read.number("kv_lora_rank"),
         rope_dim=rope_dim,

@@ -95,7 +95,7 @@ def summarize(
         again: The command that shows everything; empty if there is none.
         is_shortened: Whether the plan's context is shorter than the default because the default does not fit.
         origin: Where the model's files are from; empty for the catalog and local folders.
-        unread: Why the Hub was not read; empty if it was, or need not be.
+        unread: Why the Hub was not read, or layers that the files lack; empty if neither.
     """
     best = _best(answer)
     others = len(plan_words.ranked(answer)) - 1 if isinstance(answer, Layouts) else 0
