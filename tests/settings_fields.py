@@ -18,7 +18,7 @@ _GROUPS: dict[str, type] = {
 _FLAT = {
     "scheduler": "max_model_len batched_tokens sequences is_length_fitted concurrent_batches is_chunked",
     "cache": "cache_dtype:dtype block_tokens cache_bytes:size blocks_override mixes_groups decode_shards",
-    "graphs": "piecewise_graphs:piecewise full_graphs:full is_eager is_compiled",
+    "graphs": "piecewise_graphs:piecewise full_graphs:full is_eager is_compiled is_cached",
     "media": "items item_sizes skips_encoder_profile:skips_profile language_only processor",
     "speculation": "speculative_tokens:tokens draft_layers:layers draft_method:method draft_model:model",
     "lora": "lora_rank:rank loras:slots lora_bytes:value_bytes shards_loras:is_sharded lora_words:extra_words",

@@ -134,11 +134,13 @@ def test_an_ambiguous_name_is_rejected_with_candidates(shelf: Specs, spec: str, 
         ("llama 3.3 70b", ["meta-llama/Llama-3.3-70B-Instruct"]),
         ("gpt-oss", ["openai/gpt-oss-20b", "openai/gpt-oss-120b", "openai/gpt-oss-safeguard-20b"]),
         ("Llama-3.3-7", []),
-        ("meta-llama/Llama-3.3-70B", []),
+        ("meta-llama/Llama-3.3-70B", ["meta-llama/Llama-3.3-70B-Instruct"]),
+        ("other/Llama-3.3-70B", []),
+        ("Qwen/Qwen-3-8B", ["Qwen/Qwen3-8B"]),
     ],
 )
 def test_the_beginning_of_a_name_finds_models(shelf: Specs, name: str, ids: list[str]) -> None:
-    """Whole words of a name without organization find the models that continue it, the most alike first."""
+    """Whole words of a name find the models that continue it, of its organization if it has one."""
     assert shelf.models_like(name) == ids
 
 

@@ -429,7 +429,7 @@ def test_fixes_name_what_the_log_shows(
     ],
 )
 def test_redundant_experts_need_eplb_and_experts_in_parallel(
-    tmp_path_factory: pytest.TempPathFactory, sizes: str, is_enabled: bool
+    tmp_path_factory: pytest.TempPathFactory, sizes: str, *, is_enabled: bool
 ) -> None:
     """EPLB comes with the expert parallelism that it requires, for several ranks only; the setting can always go."""
     log = failed(NO_EPLB, version="0.32.0", arguments=f"'model': 'Qwen/Qwen3-30B-A3B'{sizes}")

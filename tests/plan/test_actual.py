@@ -530,6 +530,11 @@ SHORT_CACHE = (
     "maximum model length is 14048. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
     "initializing the engine.\n"
 )
+COMPILED = "INFO 11-20 08:00:40 [backends.py:390] Compiling a graph for compile range (1, 2048) takes 6.34 s\n"
+CACHED = (
+    "INFO 11-20 08:00:40 [backends.py:285] Directly load the compiled graph(s) for compile range (1, 2048) from the "
+    "cache, took 1.461 s\n"
+)
 
 
 @pytest.mark.parametrize("release", ["0.19.0", "0.21.0", "0.33.0"])
@@ -561,6 +566,28 @@ def test_a_log_without_the_graph_estimate_corrects_the_next_plan() -> None:
     assert {row.term for row in rows} == {"weights", "beside_weights_and_graphs"}
     assert made.available is not None
     assert made.available[1][0] / GIB == pytest.approx(1.93, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("lines", "copies"),
+    [
+        ((), True),
+        ((COMPILED,), True),
+        ((CACHED,), False),
+        ((CACHED, COMPILED), True),
+    ],
+    ids=["unknown", "first", "from the cache", "in part from the cache"],
+)
+def test_a_launch_from_the_compile_cache_copies_no_embedding(lines: Sequence[str], *, copies: bool) -> None:
+    """Its activation peak is planned without the copy, which is 1.16 GiB; of other launches with it."""
+    head, tail = SHORT_CACHE.split("INFO 11-20 08:01:00", 1)
+    text = head + "".join(lines) + "INFO 11-20 08:01:00" + tail
+    found = compared(replace(sources.paste(text), vllm="0.33.0"), gpus="RTX3090")
+    peak = term(found, "activation")
+
+    assert peak.planned_gib is not None
+    assert (peak.planned_gib > 1.1) is copies
+    assert peak.planned_gib > 0.4
 
 
 # ---- cost

@@ -107,6 +107,19 @@ def test_a_range_is_shifted_by_the_median_and_covers_the_scatter(
     assert [side / GIB for side in shifted] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.parametrize(("printed", "sizes"), [(3.5, (0.5, 2.0, 1.0)), (1.5, (0.0, 1.0, 0.5)), (0.0, (0.0, 0.0, 0.0))])
+def test_a_combined_figure_below_the_plan_is_met(printed: float, sizes: tuple[float, ...]) -> None:
+    """What non-torch memory cannot give, activations and the CUDA graph estimate give in proportion; 4 GiB planned."""
+    planned = {"non_torch": 1, "activation": 2, "cuda_graphs": 1}
+    terms = tuple(Term(name, Band(0, size * GIB, 3 * GIB), "x") for name, size in planned.items())
+    rows = {"beside_weights_and_graphs": [row("beside_weights_and_graphs", 4.0, printed)]}
+    corrected, said = calibration.apply(terms, rows)
+
+    assert [band(corrected, name).expected / GIB for name in planned] == pytest.approx(sizes)
+    assert f"together {printed - 4:+.3f} GiB" in said[0]
+    assert all((said[0] in new.source) is (new.band != old.band) for new, old in zip(corrected, terms, strict=True))
+
+
 def test_a_combined_figure_corrects_its_parts_in_proportion() -> None:
     """A peak a tenth above the planned 1 GiB adds a tenth of activation and encoder together."""
     terms = (Term("activation", Band(GIB, GIB, GIB), "x"), Term("encoder", Band(2 * GIB, 2 * GIB, 2 * GIB), "x"))

@@ -1056,6 +1056,7 @@ def test_experts_behind_a_latent_free_its_memory() -> None:
         ("0.11.0", {}, 1, False, False),
         ("0.27.1", {"is_eager": True}, 1, False, False),
         ("0.27.1", {"is_compiled": False}, 1, False, False),
+        ("0.27.1", {"is_cached": True}, 1, False, False),
         ("0.27.1", {}, 4, False, True),
         ("0.27.1", {}, 1, True, False),
         ("0.27.1", {"language_only": True}, 1, True, True),
@@ -1064,7 +1065,7 @@ def test_experts_behind_a_latent_free_its_memory() -> None:
 def test_a_first_launch_copies_the_embedding_while_it_compiles(
     version: str, more: dict[str, object], ranks: int, *, encoder: bool, copies: bool
 ) -> None:
-    """A rank's part of the embedding is expected, unless nothing or no embedding is compiled; later ranks need none."""
+    """A rank's part of the embedding is expected, unless it is not compiled or in a cache; later ranks need none."""
     model = _model("Qwen/Qwen3-VL-8B-Instruct" if encoder else "Qwen/Qwen3-8B")
     settings = _settings(version, 512, 4, ranks=Ranks(tensor=ranks), **{"is_compiled": True, **more})
     term = costs.activation(model, settings, is_last=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from command_line import run
 from vllm_runbooks.catalog import load
+from vllm_runbooks.catalog.specs import HostGpu, numa_node
 from vllm_runbooks.host import loading
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import planned, planner, reading
@@ -115,6 +119,46 @@ def test_a_cache_larger_than_the_host_does_not_fit(capsys: pytest.CaptureFixture
     assert "KV cache 10.0 GiB" in out
 
 
+@pytest.fixture
+def run_limited(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Plan Qwen3-0.6B in a container with 8 GiB on a host with 24 GB; it does not fit."""
+    monkeypatch.setattr(loading, "this_cpu", lambda: HostGpu(numa_node(24, 23.5), limit_gib=8.0, root_limit_gib=8.0))
+
+    def run_it(*words: str) -> str:
+        status, out, _ = run(capsys, "plan", "Qwen/Qwen3-0.6B", "--gpus", "cpu", "--offline", *words)
+        assert status == 1
+        return out
+
+    return run_it
+
+
+LIMITED = "on CPU-24GB with a limit of 8.00 GiB (cgroup)"
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "reason", "fix"),
+    [
+        ("0.23.0", "", "plans with 21.62 GiB, and the kernel ends", ("VLLM_CPU_KVCACHE_SPACE", "3")),
+        ("0.23.0", "--env VLLM_CPU_KVCACHE_SPACE=12", LIMITED, ("VLLM_CPU_KVCACHE_SPACE", "3")),
+        ("0.33.0", "--env VLLM_CPU_KVCACHE_SPACE=12", LIMITED, ("VLLM_CPU_KVCACHE_SPACE", "3")),
+        ("0.33.0", f"--kv-cache-memory-bytes {12 * GIB}", LIMITED, ("kv_cache_memory_bytes", 3 * GIB)),
+        ("0.33.0", "", f"an idle {LIMITED[3:]} has about 6.40 GiB", ("gpu_memory_utilization", 0.8)),
+    ],
+)
+@pytest.mark.parametrize("length", [8192, 40960])
+def test_a_host_with_a_limit_gets_the_setting_that_fits_it(
+    run_limited: Callable[..., str], version: str, more: str, *, reason: str, fix: tuple[str, Any], length: int
+) -> None:
+    """A container with 8 GiB on a host with 24 GB names its limit; a setting fits, perhaps with less context."""
+    plan = ("--vllm", version, *more.split(), "--max-model-len", str(length))
+
+    assert reason in " ".join(run_limited(*plan).split())
+    (remedy,) = json.loads(run_limited(*plan, "--format", "json"))["remedies"]
+    edits = {edit["name"]: edit["value"] for edit in remedy["edits"]}
+    assert (edits[fix[0]], remedy["checks"]) == (fix[1], {"lint": "passed", "plan": "passed"})
+    assert ("max_model_len" in edits) is (length == 40960)
+
+
 @pytest.mark.parametrize("words", [("3xcpu-64GB", "--explain"), ("2xcpu-32GB", "--find", "gpus")])
 def test_a_plan_without_gpus_names_none(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     """Memory, layouts and idle devices of a host without GPUs are those of its CPUs."""
@@ -122,6 +166,7 @@ def test_a_plan_without_gpus_names_none(capsys: pytest.CaptureFixture[str], word
 
     assert "per CPU" in out
     assert "GPU" not in out
+    assert not re.search("pcie|interconnect|nvlink", out, re.IGNORECASE)
 
     _, _, error = run(capsys, "plan", "Qwen/Qwen3-4B", "--offline", "--tp", "4", "--gpus", words[0])
     assert "the launch needs 4 CPUs" in error

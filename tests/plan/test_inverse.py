@@ -11,7 +11,7 @@ import pytest
 
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
-from vllm_runbooks.plan import inverse, layouts
+from vllm_runbooks.plan import inverse, layouts, planner
 from vllm_runbooks.plan.budget import Budget, PlannedModel, budget, subject
 from vllm_runbooks.plan.devices import Device
 from vllm_runbooks.plan.settings import LaunchSettings, settle
@@ -660,3 +660,13 @@ def test_an_8_bit_cache_needs_support_on_all_gpus(
     """In hardware from 8.9, earlier by the release's backends; an unknown GPU is not assumed."""
     devices = [Device("x", None, "", None, capability) for capability in capabilities]
     assert inverse._takes_fp8(release, devices) is takes
+
+
+def test_layouts_with_fitted_contexts_are_compared_by_their_context() -> None:
+    """Each layout holds about one request of its longest context: the remainder of a block decides nothing."""
+    arguments = ["--max-model-len", "auto"]
+    request = planner.request("meta-llama/Llama-3.3-70B-Instruct", "4xL40S", vllm="0.33.0", arguments=arguments)
+    found = planner.find(request, "concurrency")
+    contexts = [layout.kv_cache.longest_context or 0 for layout in planner.layouts(request).layouts if layout.legal]
+
+    assert found.kv_cache.longest_context == max(contexts)

@@ -249,6 +249,26 @@ def test_one_change_has_the_same_checkpoint() -> None:
     assert [bool(remedy.checkpoint) for remedy in remedies] == [True, True, False]
 
 
+def test_another_checkpoint_has_no_options_of_the_repository() -> None:
+    """A revision or configuration of the model's own repository is not one of the checkpoint's."""
+    options = ["--revision", "abc", "--hf-config-path", "Qwen/Qwen3-32B", "--dtype", "bfloat16"]
+    command = commands(shown("Qwen/Qwen3-32B", "RTX5090", arguments=options))
+
+    assert command.startswith("vllm serve Qwen/Qwen3-32B-AWQ ")
+    assert "--dtype bfloat16" in command
+    assert "abc" not in command
+    assert "--hf-config-path" not in command
+
+
+def test_a_change_has_the_context_that_vllm_fits() -> None:
+    """With `--max-model-len auto` the context of a change is that of its own plan."""
+    remedies = planned("Qwen/Qwen3-8B", "T4", arguments=["--max-model-len", "auto"])[1]
+    lengths = [remedy.plan.kv_cache.longest_context for remedy in remedies]
+
+    assert min(length or 0 for length in lengths) < 40_960
+    assert [remedy.context for remedy in remedies] == lengths
+
+
 def test_a_checkpoint_without_a_name_is_one_row_without_a_command() -> None:
     """4-bit weights, if nothing larger fits; the next change that has a command is the one to run."""
     lines = shown("mistralai/Devstral-Small-2507", "RTX3090")
@@ -893,3 +913,18 @@ def test_of_many_equal_hosts_the_first_is_named() -> None:
     assert "RTX3090 (each of host-001 and 11 more)" in many
     assert "host-002" not in many
     assert re.search(r"RTX3090 \(a\) \+ \S{1,4} RTX3090 \(b\)", few)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "headline"),
+    [
+        (
+            "A100-80GB,H100,A100-80GB,L4,T4,A100-80GB",
+            "3\u00d7 A100-80GB + 1\u00d7 H100-80GB + 1\u00d7 L4 + 1\u00d7 T4 ·",
+        ),
+        ("L4@a,T4@a,L4@a,L4@b,T4@b,L4@b", "2\u00d7 L4 (each of a and 1 more) + 1\u00d7 T4 (each of a and 1 more) ·"),
+    ],
+)
+def test_equal_gpus_of_one_host_are_counted(gpus: str, headline: str) -> None:
+    """GPUs in a mixed order are one item of the headline, and a host counts once."""
+    assert headline in " ".join(" ".join(shown("Qwen/Qwen3-0.6B", gpus)[:3]).split())

@@ -574,6 +574,8 @@ def test_gemma_4_needs_a_whole_video_in_a_batch() -> None:
         )
     ]
     assert seen == [2048, 2496, 2048, 8192, 2048, 2048]
+    for text, missing in (({"use_bidirectional_attention": None}, ()), ({}, ("use_bidirectional_attention",))):
+        assert settle(told, {}, "0.22.1", config={"text_config": text}, **_A100).missing == missing
 
 
 def test_given_options_are_kept() -> None:

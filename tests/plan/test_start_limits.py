@@ -319,3 +319,32 @@ def test_rocm_accepts_the_checkpoint_that_is_loaded(
     options = {"quantization": quantization} if quantization else {}
 
     assert planner.plan_model(model, "8xMI300X", vllm=release, tp=4, options=options).fits is fits
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "limit"),
+    [
+        # Gemma 2 does not run in float16, so on a T4 it runs in float32.
+        ("ModelCloud/gemma-2-9b-gptq-4bit", {}, "no quantization gptq for float32, which this launch uses: T4 cannot"),
+        ("ModelCloud/gemma-2-9b-gptq-4bit", {"dtype": "bfloat16"}, "T4 does not support bfloat16, which this launch"),
+        ("google/gemma-2-9b", {"quantization": "fp8"}, "no quantization fp8 for float32, which this launch uses: T4"),
+        ("google/gemma-2-2b", {"dtype": "bfloat16"}, "does not support bfloat16, which this launch uses; set --d"),
+        ("Qwen/Qwen3-8B-AWQ", {"dtype": "float32"}, "no quantization awq for float32, which this launch uses; set --d"),
+        ("Qwen/Qwen3-8B-AWQ", {}, None),
+    ],
+)
+def test_a_quantization_needs_its_dtypes(model: str, options: dict[str, Any], limit: str | None) -> None:
+    """A launch in float32 is rejected if its quantization has none, and float32 is advised only if it has."""
+    one = plan(model, "T4", "0.33.0", tp=1, options={**options, "max_model_len": 4096})
+
+    assert one.fits is (limit is None)
+    found = [said for said in one.limits if limit is not None and limit in said]
+    assert len(found) == (limit is not None)
+    assert all(("set --dtype" in said) is ("set --d" in str(limit)) for said in found)
+
+
+def test_no_quantized_checkpoint_is_a_change_of_a_launch_in_float32() -> None:
+    """The kernels for quantized weights compute in 16 bits."""
+    request = planner.request("google/gemma-2-9b", "T4", vllm="0.33.0", is_calibrated=False)
+
+    assert [remedy.checkpoint for remedy in planner.remedies(request, planner.layouts(request))] == [""]

@@ -31,7 +31,7 @@ from vllm_runbooks.reading.documents import (
     unit_files,
     yaml_places,
 )
-from vllm_runbooks.reading.documents.starts import WrittenLaunch
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, WrittenLaunch
 from vllm_runbooks.reading.shell import Trouble, Word
 from vllm_runbooks.reading.shell.troubles import Spans
 from vllm_runbooks.reading.shell.word_lists import word_list
@@ -2269,7 +2269,6 @@ def test_variables_that_a_program_sets_are_its_environment(code: str, expected: 
             {"A": "1", "B": "3"},
         ),
         ("e = os.environ.copy()\ne['A'] = '1'\nsubprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {"A": "1"}),
-        ("e = {'A': '1'}\nif x:\n    e['A'] = '2'\np = subprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {"A": "1"}),
         ("e = {'A': '1'}\nsubprocess.run(['vllm', 'serve', 'm'], env=e)\ne['A'] = '2'", "m", {"A": "1"}),
         ("e = {'A': '1'}\ne['A'] = '2'\ne.pop('A')\nsubprocess.run(['vllm', 'serve', 'm'], env=e)", "m", {}),
         (
@@ -2299,6 +2298,53 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
 
     assert [words] * (words is not None) == [seen(one)[2] for one in found]
     assert [variables] * len(found) == [environment(one) for one in found]
+
+
+@in_one_test(
+    ("code", "expected"),
+    [
+        ("e = {'A': '1', 'B': '2'}\nif x:\n    e['A'] = '3'\nCALL", [{"A": None, "B": "2"}]),
+        ("e = os.environ.copy()\nif x:\n    e['A'] = '1'\n    CALL\nelse:\n    CALL", [{"A": "1"}, {"A": None}]),
+        ("e = os.environ.copy()\ndef f():\n    e['A'] = '1'\ndef g():\n    CALL", [{"A": None}]),
+        ("e = {'A': '1'}\ndef f(): CALL\ne['A'] = '2'\nf()", [{"A": None}]),
+        ("e = {'A': '1'}\nf = lambda: CALL\ne['A'] = '2'\nf()", [{"A": None}]),
+        ("e = {'A': '1'}\ne['A'] = '2'\ndef f(): CALL", [{"A": "2"}]),
+        ("e = {'A': '1'}\nfor x in y:\n    CALL\n    e['A'] = '2'", [{"A": None}]),
+        ("for x in y:\n    e = {'A': '1'}\n    CALL\n    e['A'] = '2'\n    CALL", [{"A": "1"}, {"A": "2"}]),
+        ("e = {'A': '1'}\ntry:\n    e['A'] = '2'\nexcept E:\n    CALL", [{"A": None}]),
+        ("e = {'A': '1'}\ne[k] = '2'\nCALL", [{}]),
+        ("e = {'A': '1'}\ne['A'] = '2'\ne = {'A': '3'}\nCALL", [{}]),
+        ("x['y']['A'] = '1'\nsubprocess.run(['vllm', 'serve', 'm'], env={'B': '2'})", [{"B": "2"}]),
+    ],
+)
+def test_an_item_counts_if_it_is_always_set_before_the_call(code: str, expected: list[dict[str, str | None]]) -> None:
+    """A variable that another branch, function or turn of a loop may set is unknown."""
+    call = "subprocess.run(['vllm', 'serve', 'm'], env=e)"
+    found = documents.read(f"import os, subprocess\n{code.replace('CALL', call)}\n", "a.py").starts
+
+    assert expected == [environment(one) for one in found]
+
+
+def test_an_environment_of_several_calls_is_reported_once() -> None:
+    """Each statement that sets variables counts once, however many launches have them."""
+    call = "subprocess.run(['vllm', 'serve', 'm'], env=e)\n"
+    reading = DocumentReading()
+    text = f"import subprocess\ne = {{'A': '1'}}\n{call}e['B'] = '2'\n{call}{call}"
+    python_calls.read(Excerpt.whole(text), Around(), reading)
+
+    assert [one.name for one in reading.settings] == ["A", "B"]
+    assert [environment(one) for one in reading.starts] == [{"A": "1"}, {"A": "1", "B": "2"}, {"A": "1", "B": "2"}]
+
+
+def test_environments_of_python_take_linear_time() -> None:
+    """Also where each of many calls has the variables of all calls before it."""
+    unit = "e['A'] = 'x'\nsubprocess.run(['vllm', 'serve', 'm'], env=e)\n"
+
+    def read(more: str) -> None:
+        text = f"import os, subprocess\ne = os.environ.copy()\n{more}"
+        python_calls.read(Excerpt.whole(text), Around(), DocumentReading())
+
+    assert growth(read, unit * 400) < LIMIT
 
 
 @in_one_test(

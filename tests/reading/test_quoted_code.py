@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cost import LIMIT, growth
+from rows import in_one_test
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.documents import quoted_code, templates
@@ -298,6 +299,82 @@ def test_a_block_of_nix_gives_its_launches_their_environment() -> None:
     service, container = documents.read(NIX, "vllm.nix").starts
     found = [{name: one.value.value for name, one in launch.environment.items()} for launch in (service, container)]
 
-    assert found == [{"A": "1", "C": "3"}, {"CUDA_VISIBLE_DEVICES": "0,1"}]
+    assert found == [{"A": "1", "B": None, "C": "3"}, {"CUDA_VISIBLE_DEVICES": "0,1"}]
     assert container.gpus is not None
     assert container.gpus.devices == ("0", "1")
+
+
+def _environments(text: str, name: str) -> list[dict[str, str | None]]:
+    launches = documents.read(text, name).starts
+    return [{name: one.value.value for name, one in launch.environment.items()} for launch in launches]
+
+
+@in_one_test(
+    ("environment", "expected"),
+    [
+        ('environment.A = if big then "0,1" else "0";', {"A": None}),
+        ('environment.A = "0" + ",1";', {"A": None}),
+        ('environment.A = "0"\n      + ",1";', {"A": None}),
+        ('environment.A = lib.mkForce "0";', {"A": "0"}),
+        ('environment = lib.mkForce { A = "0"; };', {"A": "0"}),
+        ('environment = lib.mkIf big { A = "0"; };', {"A": None}),
+        ('environment = if big then { A = "0,1"; } else { A = "0"; };', {"A": None}),
+        ('environment = { A = "0"; } // others;', {"A": None}),
+        ('environment = { A = x; B = "1"; };', {"A": None, "B": "1"}),
+        ('env.A = "0";', {"A": "9"}),
+    ],
+)
+def test_a_variable_of_a_block_is_known_if_its_value_is_one_literal(
+    environment: str, expected: dict[str, str | None]
+) -> None:
+    """A part of an expression is no value, and hides that of an outer block."""
+    text = f"""{{
+  environment.A = "9";
+  services.vllm = {{
+    {environment}
+    serviceConfig.ExecStart = "vllm serve m --port 1";
+  }};
+}}
+"""
+
+    assert _environments(text, "a.nix") == [expected]
+
+
+@in_one_test(
+    ("code", "expected"),
+    [
+        ('{ env: { A: big ? "0,1" : "0", B: "1" }, command: COMMAND }', {"A": None, "B": "1"}),
+        ("{ env: { A: big ? ONE : TWO }, command: COMMAND }", {"A": None}),
+        ('{ env: { ...process.env, A: "0" }, command: COMMAND }', {"A": "0"}),
+        ('{ env: { A: "0", ...others }, command: COMMAND }', {"A": None}),
+        ('{ env: big ? { A: "0,1" } : { A: "0" }, command: COMMAND }', {"A": None}),
+        ('{ env: { A: "0" }, run: () => spawn("vllm", ARGUMENTS, { env: { A: "0,1" } }) }', {"A": "0,1"}),
+        ('{ env: { A: "0" }, run: () => spawn("vllm", ARGUMENTS, { env }) }', {}),
+        ('{ env: { A: "0" }, run: () => spawn("vllm", ARGUMENTS, f({ env: others })) }', {}),
+        ('{ env: { A: "0" }, run: () => spawn("vllm", ARGUMENTS, { cwd: "/" }) }', {"A": "0"}),
+        ('{ const env = { A: "0" }; if (big) { env.A = "0,1"; } spawn("vllm", ARGUMENTS, { env }); }', {}),
+    ],
+)
+def test_an_object_of_javascript_gives_its_launch_its_environment(code: str, expected: dict[str, str | None]) -> None:
+    """Only if a variable's value is one literal; the environment of a call replaces that of objects around it."""
+    arguments = '["serve", "m", "--port", "1"]'
+    code = code.replace("COMMAND", arguments.replace("[", '["vllm", ')).replace("ARGUMENTS", arguments)
+
+    assert _environments(f"const a = {code};\n", "a.ts") == [expected]
+
+
+def test_blocks_of_terraform_end_a_value_with_the_line() -> None:
+    """A next name or bracket ends it, an operator does not."""
+    text = """task "a" {
+  env {
+    A = "0"
+    B = var.x
+    C = "1" # one
+  }
+  config {
+    command = ["vllm", "serve", "m", "--port", "1"]
+  }
+}
+"""
+
+    assert _environments(text, "a.hcl") == [{"A": "0", "B": None, "C": "1"}]

@@ -746,10 +746,16 @@ class Specs:
         return self._made(typed) if typed and is_fitting else None
 
     def models_like(self, name: str) -> list[str]:
-        """Ids of models whose name without organization continues the given one, the most alike first."""
-        if _parts(name)[1:]:
-            return []
-        lasts, key = {hub_id.rpartition("/")[2]: hub_id for hub_id in self.texts}, name_key(name)
+        """Ids of models whose name continues the given one, also without organization, the most alike first.
+
+        With an organization, the model that is only spelled otherwise, as `Qwen/Qwen-3-8B`.
+        """
+        organization, _, last = name.casefold().rpartition("/")
+        key = name_key(last)
+        owners = {hub_id: hub_id.rpartition("/")[0].casefold() for hub_id in self.texts}
+        lasts = {hub_id.rpartition("/")[2]: hub_id for hub_id in self.texts if organization in ("", owners[hub_id])}
+        if organization and (same := [known for known in lasts if name_key(known) == key]):
+            return [lasts[known] for known in same]
         longer = sorted(_continuing(key, lasts), key=lambda last: -SequenceMatcher(None, key, name_key(last)).ratio())
         return [lasts[last] for last in longer]
 

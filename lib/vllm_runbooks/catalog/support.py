@@ -75,6 +75,16 @@ class Support:
         }
         return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
 
+    def activation_types(self, method: str) -> frozenset[str] | None:
+        """Compute dtypes of all methods that may load a method's checkpoints; None if the sources do not list them."""
+        kind = _checkpoint(method)
+        is_begin = kind == "modelopt"  # its algorithm chooses the method
+        names = [
+            name for name in self.quantizations if _checkpoint(name) == kind or (is_begin and name.startswith(kind))
+        ]
+        listed = [self.activations.get(name) for name in names]
+        return frozenset().union(*filter(None, listed)) if listed and all(listed) else None
+
     @property
     def sparse_capabilities(self) -> frozenset[tuple[int, int]]:
         """Compute capabilities of NVIDIA GPUs that a backend for sparse attention takes; empty if unknown."""

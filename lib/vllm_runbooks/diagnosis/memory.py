@@ -150,7 +150,8 @@ class PlannedMemory:
         from vllm_runbooks.plan import actual
 
         gpu = self._named.gpu if self._named is not None else None
-        return actual.LaunchPlace(self.vllm or "", self.devices, gpu, self.environment)
+        is_cached = actual.is_compile_cached(reading for start in self.starts for reading in start.readings)
+        return actual.LaunchPlace(self.vllm or "", self.devices, gpu, self.environment, is_cached)
 
     @cached_property
     def planned(self) -> tuple[PlannedModel, Budget] | str:

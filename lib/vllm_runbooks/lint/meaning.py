@@ -464,7 +464,9 @@ def _adapters(command: LaunchFacts) -> Iterator[BrokenRule]:
 def _experts(command: LaunchFacts) -> Iterator[BrokenRule]:
     balancer = command.flags.get("eplb_config")
     count = balancer.get("num_redundant_experts") if isinstance(balancer, Mapping) else None
-    if isinstance(count, int) and count > 0 and "enable_eplb" not in command.flags and not command.is_elided:
+    is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
+    is_off = command.flags.get("enable_eplb", False) is False
+    if is_count and is_off and not command.is_elided:
         yield _broken("meaning.experts-without-eplb", "eplb_config", count=count)
 
 

@@ -81,12 +81,15 @@ class LaunchPlace:
     gpu: Gpu | None = None
     """The first GPU; None if its name is unknown."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_cached: bool = False
+    """Whether the launch loads the compiled model from vLLM's compile cache; False if unknown."""
 
     def settings(self, model: PlannedModel, options: Mapping[str, Any]) -> LaunchSettings:
         """Settle the settings of a launch with these options."""
         total = self.devices[0].total
         printed = None if total is None else total.expected / GIB
-        return settled_on(model, options, self.release, self.gpu, environment=self.environment, memory_gib=printed)
+        made = settled_on(model, options, self.release, self.gpu, environment=self.environment, memory_gib=printed)
+        return replace(made, graphs=replace(made.graphs, is_cached=self.is_cached))
 
     def cards(self, settings: LaunchSettings) -> tuple[Device, ...]:
         """The GPUs of one replica.
@@ -315,6 +318,12 @@ def _figures(start: ServerRun, model: PlannedModel, planned: Budget, *, is_told:
     if facts.activation_gib is None or facts.non_torch_gib is None:
         yield from _derived(facts, poorest, planned, reserved)
     yield _Figure("kv_cache", poorest.available, facts.kv_cache_gib)
+
+
+def is_compile_cached(readings: Iterable[PrintedFigure]) -> bool:
+    """Whether the launch loaded its compiled graphs from vLLM's compile cache and compiled none."""
+    names = {reading.name for reading in readings}
+    return "graph_load_seconds" in names and "graph_compile_seconds" not in names
 
 
 def is_cache_set(readings: Iterable[PrintedFigure]) -> bool:

@@ -661,29 +661,31 @@ class _GpuBudget:
     def _check_profile(self, mine: _Problems, total: Band) -> None:
         """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
         context = (costs.HOST_USE if self.device.is_cpu else costs.context(total.expected).band) or NOTHING
-        left = total.less(context).less(self._band("weights")).less(self._band("communication"))
-        name = self.device.name
+        left = self.device.within(total).less(context).less(self._band("weights")).less(self._band("communication"))
+        name, limit = self.device.name, self.device.limit
+        if limit is not None:
+            name = f"{name} with a limit of {_gib(limit)} (cgroup)"
         if left.expected < 0:
             weights = self._band("weights").expected
             available = _gib(max(0, left.expected + weights))
             mine.add(False, f"{WEIGHTS_LACK}: {_gib(weights)} needed, {available} available on {name}")
             return
-        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
+        if self.requested is not None and self.settings.cache.size is None:
             free = total.less(context)
-            if self.requested.expected > free.expected:
+            if limit is not None and self.requested.expected > limit:
+                mine.add(
+                    False,
+                    f"the control group of this process allows {_gib(limit)}, which vLLM {self.settings.version} does "
+                    f"not read: it plans with {_gib(self.requested.expected)}, and the kernel ends processes beyond "
+                    "the limit",
+                )
+            elif costs.checks_free(self.settings) and self.requested.expected > free.expected:
                 advice = "; lower it" if self.device.is_cpu else ""
                 mine.add(
                     False,
                     f"gpu_memory_utilization {self.settings.utilization:g} requires {_gib(self.requested.expected)}, "
                     f"an idle {name} has about {_gib(free.expected)} free: vLLM's check of free memory fails{advice}",
                 )
-        limit = self.device.limit
-        if limit is not None and self.requested is not None and self.requested.expected > limit:
-            mine.add(
-                None,
-                f"the control group of this process allows {_gib(limit)}, which vLLM {self.settings.version} does not "
-                f"read: it plans with {_gib(self.requested.expected)}, and the kernel ends processes beyond the limit",
-            )
         text = self._band("activation")
         if text.expected > left.expected:
             mine.add(

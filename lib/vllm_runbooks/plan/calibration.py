@@ -53,24 +53,29 @@ class _CalibrationRule(NamedTuple):
     """Fields that must match in addition to era and ranks, the most specific set first."""
     within: float = math.inf
     """Share beyond which a row is of something else: another checkpoint, another quantization."""
+    rest: tuple[str, ...] = ()
+    """Terms that share what is left of a negative difference after `shifts` became 0."""
 
 
 _SAME = frozenset({"minor", "gpu", "architecture"})
 _CLASS_ON_CARD = frozenset({"gpu", "architecture"})
 _CLASS = frozenset({"architecture"})
 _CARD = frozenset({"gpu"})
+_PEAK = ("activation", "encoder")
 RULES: Mapping[str, _CalibrationRule] = {
     "weights": _CalibrationRule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
-    "activation": _CalibrationRule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "activation": _CalibrationRule("activation", _PEAK, (_SAME, _CLASS_ON_CARD, _CLASS)),
     "non_torch": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
-    "beside_weights": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
-    "beside_weights_and_graphs": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
+    "beside_weights": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD), rest=_PEAK),
+    "beside_weights_and_graphs": _CalibrationRule(
+        "non_torch", (), (_SAME, _CLASS_ON_CARD), rest=(*_PEAK, "cuda_graphs")
+    ),
     "cuda_graphs": _CalibrationRule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
     "cuda_graphs_estimated": _CalibrationRule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
 }
 """By a row's term. `beside_weights` is the sum of activation, encoder, non-torch memory and
 communication, if a log prints only the cache and the weights, and `beside_weights_and_graphs` includes
-the CUDA graph estimate, if the log does not print it; they correct the part that no rule derives."""
+the CUDA graph estimate, if the log does not print it; they correct the part that no rule derives first."""
 _TOGETHER = {
     "beside_weights": ("activation", "non_torch"),
     "beside_weights_and_graphs": ("activation", "non_torch", "beside_weights", "cuda_graphs_estimated"),
@@ -325,20 +330,25 @@ def apply(
     """The terms corrected by rows of each name of `RULES`, and a sentence for each correction."""
     if not matched:
         return terms, ()
-    bands = {term.name: term.band for term in terms}
     made = {term.name: term for term in terms}
     corrections = []
     for name, rows in matched.items():
         rule = RULES[name]
-        band, parts = bands.get(rule.shifts), [bands.get(part) for part in rule.of]
-        whole = sum(part.expected for part in parts if part is not None)
+        bands = {part: term.band for part, term in made.items() if term.band is not None}
+        band = bands.get(rule.shifts)
+        whole = sum(bands[part].expected for part in rule.of if part in bands)
         if band is None or (rule.of and not whole):
             continue
         by = [_share(row) * whole if rule.of else (row.actual_gib - row.planned_gib) * GIB for row in rows]
-        corrected = shifted(band, by)
-        sentence = _sentence(name, rows, corrected.expected - band.expected)
-        term = made[rule.shifts]
-        made[rule.shifts] = replace(term, band=corrected, source=f"{term.source}; corrected: {sentence}")
+        corrected = {rule.shifts: shifted(band, by)}
+        left = band.expected + median(by)
+        rest = {part: bands[part].expected for part in rule.rest if part in bands} if left < 0 else {}
+        whole = sum(rest.values())
+        corrected |= {part: shifted(bands[part], [left * size / whole]) for part, size in rest.items() if whole}
+        sentence = _sentence(name, rows, sum(new.expected - bands[part].expected for part, new in corrected.items()))
+        for part, new in corrected.items():
+            term = made[part]
+            made[part] = replace(term, band=new, source=f"{term.source}; corrected: {sentence}")
         corrections.append(sentence)
     return tuple(made[term.name] for term in terms), tuple(corrections)
 

@@ -400,11 +400,12 @@ _COMPILED_SOURCE = (
 
 
 def _compiled(shape: Shape, settings: LaunchSettings) -> int:
-    """Bytes that are allocated while a first launch compiles the model; 0 if the embedding is not compiled.
+    """Bytes that are allocated while a first launch compiles the model; 0 if the embedding is not compiled or cached.
 
     A launch with an encoder embeds its tokens outside of the compiled model.
     """
-    is_compiled = settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0
+    graphs = settings.graphs
+    is_compiled = graphs.is_compiled and not (graphs.is_cached or graphs.is_eager or settings.is_v0)
     if not is_compiled or settings.key < _TIMES_KERNELS or (shape.encoders and not settings.media.loads_no_encoder):
         return 0
     rows = -(-shape.vocabulary_size // settings.ranks.tensor)

@@ -38,6 +38,10 @@ class Device:
         """Whether it is the memory of a NUMA node instead of a GPU."""
         return self.vendor == "cpu"
 
+    def within(self, total: Band) -> Band:
+        """The part of its memory that the limit of a control group leaves."""
+        return total if self.limit is None else Band(*(min(side, self.limit) for side in total))
+
     @classmethod
     def of(cls, card: HostGpu) -> Device:
         """A GPU as the catalog has it."""

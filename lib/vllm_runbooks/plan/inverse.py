@@ -466,7 +466,7 @@ class _Out:
     # -- changes of one form
 
     def fixed(self) -> tuple[_Change, ...]:
-        makers = (self._modality, self._eager, self._cache, self._cards)
+        makers = (self._modality, self._eager, self._cache, self._cards, self._on_cpu)
         return tuple(change for maker in makers if (change := maker()) is not None)
 
     def _modality(self) -> _Change | None:
@@ -505,6 +505,27 @@ class _Out:
         cost = f"{need} GPUs instead of {need // 2}, with traffic between them in every layer"
         return _Change({"tensor_parallel_size": size}, cost, _PRICES["cards"])
 
+    def _on_cpu(self) -> _Change | None:
+        """On a host without GPUs the KV cache, or the share, that leaves enough for the system and fits its limit."""
+        settings, rank = self.now.settings, self.now.ranks[0]
+        device, size = rank.device, settings.cache.size
+        if not device.is_cpu or device.total is None or rank.requested is None:
+            return None
+        cost, price = "fewer concurrent requests", _PRICES["requests"]
+        free = device.within(device.total).expected - costs.HOST_USE.expected
+        if size is None and rank.requested.expected <= device.within(device.total).expected:
+            share = floor(free / device.total.expected / _STEP) * _STEP
+            change = {"gpu_memory_utilization": round(share, 2)}
+            return _Change(change, cost, price) if 0 < share < settings.utilization else None
+        gib = (free - sum((term.band or NOTHING).expected for term in rank.terms)) // GIB
+        return _Change(self._sized(gib), cost, price) if gib > 0 and (size is None or gib * GIB < size) else None
+
+    def _sized(self, gib: int) -> Mapping[str, Any]:
+        """The change that gives the KV cache this size."""
+        is_set = "kv_cache_memory_bytes" in self.options and CPU_SPACE not in (self.start.environment or {})
+        is_variable = self.now.ranks[0].device.is_cpu and not is_set
+        return {CPU_SPACE: str(gib)} if is_variable else {"kv_cache_memory_bytes": gib * GIB}
+
     # ---- changes with a searched value
 
     def _utilization(self) -> WayOut | None:
@@ -525,16 +546,16 @@ class _Out:
         size, pool = self.now.settings.cache.size, self.now.pool
         if size is None or pool is None:
             return None
-        is_variable = self.now.ranks[0].device.is_cpu and CPU_SPACE in (self.start.environment or {})
-        name = CPU_SPACE if is_variable else "kv_cache_memory_bytes"
 
         def change(gib: int, cost: str, price: str) -> _Change:
-            return _Change({name: str(gib) if is_variable else gib * GIB}, cost, _PRICES[price])
+            return _Change(self._sized(gib), cost, _PRICES[price])
 
         low, high = ceil(max(pool.needed_bytes()) / GIB), size // GIB
         if high < low:
             cost = "less memory for other programs on the GPU"
             return self._first(change(gib, cost, "utilization") for gib in (low, low + 1))
+        if self.now.ranks[0].device.is_cpu:
+            return None
         cost = "fewer concurrent requests"
         while low < high:
             middle = (low + high + 1) // 2

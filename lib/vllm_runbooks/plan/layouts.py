@@ -341,9 +341,9 @@ def _fabric(model: PlannedModel, ranks: Ranks, devices: Sequence[Device], versio
                 "pipeline stages exchange only hidden states between hosts, which is the usual choice over Ethernet"
             )
         else:
+            enough = "" if devices[0].is_cpu else ", so PCIe is fast enough"
             remarks.append(
-                "pipeline stages exchange only hidden states, so PCIe is fast enough; "
-                "each request occupies one stage at a time"
+                f"pipeline stages exchange only hidden states{enough}; each request occupies one stage at a time"
             )
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
@@ -377,6 +377,8 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
             remarks[f"{traffic} over PCIe between two GPUs"] = None
         elif "nvlink-bridge" in joins:
             remarks[f"{traffic} between two GPUs, over NVLink if a bridge is installed, otherwise over PCIe"] = None
+        elif group[0].is_cpu:
+            remarks[traffic] = None
         elif None in joins:
             remarks[f"{traffic}; the interconnect is unknown, and PCIe is slow for more than two GPUs"] = None
         if len({(device.name, device.total) for device in group}) > 1:

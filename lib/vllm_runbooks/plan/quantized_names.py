@@ -82,9 +82,17 @@ def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
         stem, row = without_ending(form) or (form, None)
         is_once = row is None or without_ending(stem) is None
         base = next(_bases(stem, specs), None) if is_once else None
-        if base is not None and base.id is not None and (row is not None or base.quantization in _UNQUANTIZED):
+        if base is None or base.id is None or _is_misspelled(stem, base.id):
+            continue
+        if row is not None or base.quantization in _UNQUANTIZED:
             return specs.file(base.id), row or load_table("quantized_names", QuantizedName)[_SIXTEEN_BITS]
     return None
+
+
+def _is_misspelled(stem: str, base: str) -> bool:
+    """Whether a name is almost that of a model of the same organization, as `Qwen/Qwen-3-8B`."""
+    (organization, _, last), (own, _, known) = (name.casefold().rpartition("/") for name in (stem, base))
+    return organization == own and last != known.removesuffix("-bf16") and last != known
 
 
 def refusal(name: str) -> str:

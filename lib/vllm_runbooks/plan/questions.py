@@ -49,6 +49,7 @@ def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smalle
     if any(dest in request.options for dest in SIZES.values()):
         return _found_for(request, what, knowledge, request.replicas)
     best: Plan | None = None
+    is_fitted = what is Find.CONCURRENCY and settings(request).scheduler.is_length_fitted
     for way in ways(request):
         if not way.legal:
             continue
@@ -59,20 +60,23 @@ def find(request: PlanningRequest, what: Find, knowledge: lint.Knowledge, smalle
             legal=True,
             reasons=way.reasons,
         )
-        if best is None or _is_better(what, plan_of_way, best):
+        if best is None or _is_better(what, plan_of_way, best, is_length_fitted=is_fitted):
             best = plan_of_way
     if best is None:
         raise InputError("this release has no valid layout of the model on these GPUs; see the plan without --find")
     return checked(best, knowledge, request)
 
 
-def _is_better(what: Find, plan: Plan, other: Plan) -> bool:
+def _is_better(what: Find, plan: Plan, other: Plan, *, is_length_fitted: bool) -> bool:
+    """Whether a plan has the better answer; requests of a fitted context are compared only if that is as long."""
     sign = -1 if what is Find.UTILIZATION else 1
 
-    def worth(plan: Plan) -> tuple[bool, float, float]:
-        value = plan.found.value if plan.found is not None else None
+    def worth(plan: Plan) -> tuple[bool, int, float, float]:
+        value, cache = plan.found.value if plan.found is not None else None, plan.kv_cache
+        length = (cache.longest_context_low or cache.longest_context or 0) if is_length_fitted else 0
         # Without an answer, the layout that lacks the least memory, like a plan without a question.
-        return (value is not None, sign * float(value or 0), -lack(plan) if plan.fits is False else 0.0)
+        lacking = -lack(plan) if plan.fits is False else 0.0
+        return (value is not None, length, sign * float(value or 0), lacking)
 
     return worth(plan) > worth(other)
 

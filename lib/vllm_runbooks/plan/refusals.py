@@ -61,12 +61,22 @@ def _not_on_rocm(shape: Shape, settings: LaunchSettings, devices: Sequence[Devic
 
 
 def _without_dtype(shape: Shape, settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    if settings.dtype != "bfloat16" or too_old(settings, devices):
+    if settings.dtype not in ("bfloat16", "float32") or too_old(settings, devices):
         return ()  # a GPU without kernels in the release is rejected for that
-    names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
-    dtype = "float32" if shape.model_type in start_rules(settings.key)[0].no_half else "half"
-    text = f"does not support bfloat16, which this launch uses; set --dtype {dtype}"
-    return tuple(f"{name} {text}" for name in sorted(names))
+    old = [device for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM]
+    names, version = sorted({device.name for device in old}), settings.version
+    is_half = shape.model_type not in start_rules(settings.key)[0].no_half
+    stored = shape.quantization
+    method = settings.quantization or (stored.method if stored else None)
+    types = support.load(version).activation_types(method) if method is not None else None
+    is_float = types is None or "float32" in types
+    advice = "; set --dtype half" if is_half else "; set --dtype float32" if is_float else ""
+    if settings.dtype == "bfloat16":
+        return tuple(f"{name} does not support bfloat16, which this launch uses{advice}" for name in names)
+    if is_float:
+        return ()
+    advice = "; set --dtype half" if is_half else f": {' and '.join(names)} cannot run it" if names else ""
+    return (f"vLLM {version} has no quantization {method} for float32, which this launch uses{advice}",)
 
 
 def _without_sparse_attention(shape: Shape, settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:

@@ -81,8 +81,8 @@ class PlanRemedy:
 
     @property
     def context(self) -> int:
-        """`max_model_len` of the changed plan."""
-        return self.budget.settings.scheduler.max_model_len
+        """`max_model_len` of the changed plan; with `auto` the length that vLLM fits."""
+        return _context(self.budget)
 
     def concurrency(self, tokens: int) -> float | None:
         """Concurrent requests of `tokens` over all replicas; None if unknown."""
@@ -90,6 +90,12 @@ class PlanRemedy:
         if pool is None or blocks is None:
             return None
         return pool.concurrency(blocks.expected, tokens) * self.copies * self.budget.settings.ranks.data
+
+
+def _context(budget: Budget) -> int:
+    scheduler = budget.settings.scheduler
+    fitted = budget.longest if scheduler.is_length_fitted else None
+    return scheduler.max_model_len if fitted is None else fitted.expected
 
 
 def remedies(
@@ -196,7 +202,7 @@ def _of_options(free: PlanningRequest, request: PlanningRequest) -> Iterator[Pla
     whole = settings(free).scheduler.max_model_len
     for pairs in kinds.values():
         way, change = _best(pairs)
-        context = change.budget.settings.scheduler.max_model_len
+        context = _context(change.budget)
         is_short = context < min(whole, max(_SHORT_CONTEXT, whole // _SHORTENED))
         changed = with_changes(free, change.changes)
         chosen = replace(way, budget=change.budget, speed=None, concurrency_total=None)
@@ -218,11 +224,14 @@ def _margin(budget: Budget | None) -> Band | None:
 def _best(pairs: list[tuple[LayoutChoice, inverse.WayOut]]) -> tuple[LayoutChoice, inverse.WayOut]:
     """The layout for one kind of change, of layouts in their order: sure, then about the longest context."""
     sure = [pair for pair in pairs if pair[1].fits] or pairs
-    longest = max(change.budget.settings.scheduler.max_model_len for _, change in sure)
-    return next(pair for pair in sure if pair[1].budget.settings.scheduler.max_model_len >= longest * _NEAR)
+    longest = max(_context(change.budget) for _, change in sure)
+    return next(pair for pair in sure if _context(pair[1].budget) >= longest * _NEAR)
 
 
 # ---- other checkpoints, more GPUs
+
+_OF_REPOSITORY = frozenset({"revision", "code_revision", "tokenizer_revision", "hf_config_path", "load_format"})
+"""Options about the files of a repository, which another one has not."""
 
 
 def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]:
@@ -230,11 +239,14 @@ def _of_checkpoints(free: PlanningRequest, specs: Specs) -> Iterator[PlanRemedy]
     model = free.model
     if model.shape.quantization is not None or not {"quantization", "hf_overrides"}.isdisjoint(free.options):
         return
+    if settings(free).dtype == "float32":
+        return  # Marlin's kernels need 16-bit activations (https://github.com/vllm-project/vllm/issues/28843)
     if not {"quantization_config", "compression_config"}.isdisjoint(model.config):
         return  # by a method that is unknown
     checkpoints, fitting = tuple(_quantized(model, specs)), list[PlanRemedy]()
+    options = {dest: value for dest, value in free.options.items() if dest not in _OF_REPOSITORY}
     for checkpoint in checkpoints:
-        changed = replace(free, model=replace(checkpoint, draft=model.draft))
+        changed = replace(free, model=replace(checkpoint, draft=model.draft), options=options)
         fitting += _of_checkpoint(changed, checkpoint.name, _cost(model, checkpoint))
     # Without changes: least loss first; with changes: longest context first.
     yield from sorted(fitting, key=lambda remedy: -remedy.context if remedy.changes else -_weights(remedy))

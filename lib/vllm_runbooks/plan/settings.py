@@ -71,6 +71,8 @@ class GraphSettings:
     full: int = 0
     is_eager: bool = False
     is_compiled: bool = True
+    is_cached: bool = False
+    """Whether the compiled model is loaded from vLLM's compile cache; False if unknown."""
 
     @property
     def count(self) -> int:
@@ -920,10 +922,11 @@ class _LaunchSettler:
         largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
         if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
             return 0
-        attention = self.told("use_bidirectional_attention")
-        if attention is None:
-            self.missing["use_bidirectional_attention"] = None
-        return largest if attention == "vision" else 0
+        name = "use_bidirectional_attention"
+        text = self.config.get("text_config")
+        if name not in (text if isinstance(text, Mapping) else self.config):  # null means no
+            self.missing[name] = None
+        return largest if self.told(name) == "vision" else 0
 
     # -- graphs
 

@@ -157,11 +157,16 @@ _MAX_HOSTS = 4
 
 
 def gpus_with_hosts(gpus: Sequence[PlannedGpu]) -> Iterator[tuple[PlannedGpu, str]]:
-    """GPUs with the names of their hosts; of many equal hosts the first, and the number of the others."""
+    """GPUs with the names of their hosts; of many equal hosts the first, and the number of the others.
+
+    Of many GPUs, equal ones of one host, or of none, are one item.
+    """
     if len(gpus) <= _MAX_HOSTS:
         yield from ((gpu, gpu.node or "") for gpu in gpus)
         return
-    for equal in grouped(((gpu.count, gpu.name, gpu.total_gib), gpu) for gpu in gpus).values():
+    same = grouped(((gpu.name, gpu.total_gib, gpu.node), gpu) for gpu in gpus).values()
+    merged = [replace(group[0], count=sum(gpu.count for gpu in group)) for group in same]
+    for equal in grouped(((gpu.count, gpu.name, gpu.total_gib, bool(gpu.node)), gpu) for gpu in merged).values():
         more = f"each of {equal[0].node} and {len(equal) - 1} more" if equal[1:] else equal[0].node or ""
         yield equal[0], more
 

@@ -47,6 +47,9 @@ _CHANGES = {
     *("update", "setdefault", "popitem", "add", "discard", "__setitem__", "__delitem__"),
 }
 """Methods that change a list, mapping or set: https://docs.python.org/3/library/stdtypes.html."""
+_MAX_ITEMS = 100
+"""Statements that set items of one environment; with more of them it is unknown."""
+_REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _MODAL = {"function", "cls"}
 """Decorators that set the container of a function or class: https://modal.com/docs/reference/modal.gpu."""
 _MODAL_GPUS = re.compile(r"[\w+!-]{1,40}(?::(?P<count>\d{1,3}))?", re.ASCII)
@@ -91,8 +94,6 @@ class _Program:
             (node for node in ast.walk(text.tree) if isinstance(node, (ast.expr, ast.stmt))),
             key=lambda node: (node.lineno, node.col_offset),
         )
-        self.columns = {node.lineno: node.col_offset for node in reversed(self.nodes) if isinstance(node, ast.stmt)}
-        """Indentation of the first statement of each line."""
         self.work = 0
         self.names, self.imported = self._names()
         self.environment: dict[str, Setting] = {}
@@ -113,19 +114,28 @@ class _Program:
         extended = {id(part) for item in extensions.values() if item.name for part in item.targets}
         self.changed = self._changed(extended)
         """Lists and mappings that statements change in any other way, with the first such place."""
-        self.items: dict[str, list[tuple[ast.Subscript, ast.Assign]]] = {}
+        self.items: dict[str, list[_Item]] = {}
         """Mappings of which statements only set items, and these."""
         for statement in self.nodes:
-            first = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-            if isinstance(statement, ast.Assign) and isinstance(first, ast.Subscript):
-                self.items.setdefault(_path(first.value), []).append((first, statement))
-        others = self._changed(extended | {id(item) for items in self.items.values() for item, _ in items})
-        self.items = {name: items for name, items in self.items.items() if name not in others}
+            if isinstance(statement, ast.Assign) and (item := _item(statement)) is not None:
+                self.items.setdefault(_path(item.target.value), []).append(item)
+        others = self._changed(extended | {id(item.target) for items in self.items.values() for item in items})
+        self.items = {
+            name: items
+            for name, items in self.items.items()
+            if name in self.names and name not in others and len(items) <= _MAX_ITEMS
+        }
+        self.mappings: dict[int, dict[str, Setting]] = {}
+        """Variables of each mapping and of each statement that sets one."""
+        self.blocks: dict[int, tuple[int, int]] = {}
+        """End of the block that a statement is in."""
+        self.repeated = self._repeated()
         self.extended = {extension.name for extension in extensions.values()} - {""}
         for node in ast.walk(text.tree):
             for part in ("body", "orelse", "finalbody"):
                 if isinstance(body := getattr(node, part, None), list):
                     self._note_added(body)
+                    self.blocks |= {id(statement): _end(body[-1]) for statement in body}
         for number, extension in extensions.items():
             if extension.name and number not in self.always:
                 self.open.setdefault(extension.name, []).append(extension)
@@ -482,25 +492,55 @@ class _Program:
     # The environment
 
     def _mapping(self, node: ast.expr) -> dict[str, Setting]:
-        settings = {
-            name: Setting(name, self._word(value), start, self._places(value)[1], "python")
-            for name, value, start in self._pairs(node)
-        }
-        self.reading.settings += settings.values()
-        return settings
+        if id(node) not in self.mappings:
+            settings = [
+                Setting(name, self._word(value), start, self._places(value)[1], "python")
+                for name, value, start in self._pairs(node)
+            ]
+            self._note_settings(node, settings)
+        return self.mappings[id(node)]
+
+    def _note_settings(self, node: ast.AST, settings: Sequence[Setting]) -> None:
+        """Report the variables that a node sets, once."""
+        self.mappings[id(node)] = {setting.name: setting for setting in settings}
+        self.reading.settings += self.mappings[id(node)].values()
 
     def _passed(self, mapping: ast.expr, call: ast.Call) -> dict[str, Setting]:
-        """Environment of a subprocess, with the items that are set before the call and in no branch of it."""
-        name = mapping.id if isinstance(mapping, ast.Name) and _last_name(mapping) != "environ" else ""
+        """Environment of a subprocess, with the items that are always set before the call.
+
+        Variables are unknown that other statements may set before it.
+        """
+        name = mapping.id if isinstance(mapping, ast.Name) else ""
         items = self.items.get(name, ())
-        settings = self._mapping(self.names.get(name, mapping) if items else mapping)
-        for item, statement in items:
-            is_set = statement.lineno < call.lineno and statement.col_offset <= self.columns.get(call.lineno, 0)
-            if is_set and isinstance(item.slice, ast.Constant):
-                name = str(item.slice.value)
-                settings[name] = Setting(name, self._word(statement.value), *self._places(statement), form="python")
-                self.reading.settings.append(settings[name])
-        return settings
+        made = self.names[name] if items else self._literal(name) or mapping
+        settings = dict(self._mapping(made))
+        # The call is neither repeated nor in a function without the mapping's assignment.
+        is_in_order = self.repeated.get(id(call), (0, 0)) <= _start(made)
+        unknown = dict[str, Setting]()
+        for key, _, statement in items:
+            if is_in_order and _start(call) < _start(statement):
+                continue
+            if id(statement) not in self.mappings:
+                setting = Setting(key, self._word(statement.value), *self._places(statement), form="python")
+                self._note_settings(statement, [setting])
+            setting = self.mappings[id(statement)][key]
+            settings[key] = setting
+            if not (_start(made) < _start(statement) < _end(statement) <= _start(call) < self.blocks[id(statement)]):
+                unknown[key] = replace(setting, value=replace(setting.value, value=None, why="expression"))
+        return settings | unknown
+
+    def _repeated(self) -> dict[int, tuple[int, int]]:
+        """Start of the innermost loop or function that each call is in."""
+        found = dict[int, tuple[int, int]]()
+        outer = list[ast.expr | ast.stmt]()
+        for node in self.nodes:
+            while outer and _end(outer[-1]) <= _start(node):
+                outer.pop()
+            if isinstance(node, _REPEATED):
+                outer.append(node)
+            elif isinstance(node, ast.Call) and outer:
+                found[id(node)] = _start(outer[-1])
+        return found
 
     def _set(self, key: ast.expr, value: ast.expr, whole: ast.AST) -> None:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -691,6 +731,21 @@ class _Program:
         return unread or list(extension.elements) if words and words[0].value is None else unread
 
 
+class _Item(NamedTuple):
+    """A statement that sets an item of a mapping."""
+
+    key: str
+    target: ast.Subscript
+    statement: ast.Assign
+
+
+def _item(statement: ast.Assign) -> _Item | None:
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    if isinstance(target, ast.Subscript) and isinstance(key := target.slice, ast.Constant):
+        return _Item(key.value, target, statement) if isinstance(key.value, str) else None
+    return None
+
+
 class _Extension(NamedTuple):
     name: str
     """Dotted name of a list; empty if a statement extends none."""
@@ -730,6 +785,14 @@ class _Bound(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.values.get(node.id, node)
+
+
+def _start(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
 
 
 def _listed(node: ast.expr) -> list[ast.expr]:

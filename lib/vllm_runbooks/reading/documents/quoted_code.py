@@ -41,8 +41,26 @@ _ARGUMENTS = frozenset(("args", "Args", "arguments", "cmd", "Cmd"))
 _IMAGES = frozenset(("image", "Image"))
 _ENVIRONMENTS = frozenset(("environment", "env", "Env"))
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,100}")
+_PRIORITY = re.compile(r"(?:lib\.)?mk(?:Default|Force)")
+"""Functions of Nix that give their argument another priority:
+https://nixos.org/manual/nixos/stable/#sec-option-definitions-setting-priorities."""
 _MAX_TOKENS = 200_000
 _MAX_DEPTH = 200
+
+
+@dataclass
+class _Assigned:
+    """A variable, or an environment, and the value that is assigned to it so far."""
+
+    start: int
+    end: int
+    name: str
+    owner: str
+    """The part before the name's last dot."""
+    tokens: int = 0
+    word: Word | None = None
+    settings: dict[str, Setting] | None = None
+    """Variables of an environment."""
 
 
 @dataclass
@@ -55,13 +73,16 @@ class _Level:
     pending: tuple[int, int] | None = None
     """Range of an item that is no text."""
     name: str = ""
-    name_start: int = 0
-    owner: str = ""
-    """The part before the name's last dot."""
+    key: re.Match[str] | None = None
+    """A name that begins an item, before its value."""
+    is_item_start: bool = True
     values: dict[str, tuple[Word, ...]] = field(default_factory=dict)
     before: Word | None = None
     """The text before a list in a call, as in `spawn("vllm", [...])`."""
     is_environment: bool = False
+    has_environment: bool = False
+    """Whether a call, or an argument of it, has an environment of its own, which replaces those around it."""
+    assigned: _Assigned | None = None
     environment: dict[str, Setting] = field(default_factory=dict)
     """Variables of the launches in it, as in `environment = { A = "1"; }` or `environment.A = "1"` of Nix."""
 
@@ -135,8 +156,8 @@ class _Code:
         self.source, self.around, self.reading = source, around, reading
         self.texts: dict[str, Word] = {}
         """Texts by `block.name`, as an expression names them."""
-        self.blocks: list[tuple[int, int, dict[str, Setting]]] = []
-        """Ranges of blocks with an environment, the inner ones first."""
+        self.blocks: list[tuple[int, int, _Level]] = []
+        """Ranges of blocks and calls with an environment, the inner ones first."""
 
     def read(self) -> None:
         levels = [_Level("", 0)]
@@ -144,6 +165,7 @@ class _Code:
         is_after_comma = False
         for kind, match in islice(_tokens(self.source.text), _MAX_TOKENS):
             level = levels[-1]
+            self._follow(level, kind, match)
             if kind == "text":
                 word = self._word(match)
                 self._text(word)
@@ -156,7 +178,9 @@ class _Code:
                     return
                 inner = _Level(match[0], match.start())
                 inner.before = last if is_after_comma else None
-                inner.is_environment = match[0] == "{" and level.name in _ENVIRONMENTS
+                inner.is_environment = (
+                    match[0] == "{" and level.assigned is not None and level.assigned.settings is not None
+                )
                 levels.append(inner)
                 last = None
             elif kind == "close":
@@ -178,13 +202,75 @@ class _Code:
                     not level.name or re.match(r"\s*[=:]", self.source.text[match.end() : match.end() + 8]) is not None
                 ):
                     level.name = match[0].rsplit(".", 1)[-1]
-                    level.name_start, level.owner = match.start(), match[0].rpartition(".")[0]
                 elif level.name in _IMAGES:
                     level.values.setdefault(level.name, (self._named(*match.span()),))
             elif kind == "other" and level.bracket == "[":
                 level.pending = (match.start() if level.pending is None else level.pending[0], match.end())
         for level in reversed(levels):
+            self._end_assigned(level)
             self._command(level.values)
+
+    def _follow(self, level: _Level, kind: str | None, match: re.Match[str]) -> None:
+        """Follow the items of a block: which names are assigned, and whether a value is one literal."""
+        if kind in {"comma", "comment", "close"}:
+            level.is_item_start = kind == "comma" or level.is_item_start
+            if match[0].startswith("//") and level.assigned is not None and level.assigned.settings:
+                level.assigned.tokens += 1  # in Nix it adds variables of another set
+            if kind == "close" or match[0] in {",", ";"}:
+                self._end_assigned(level)
+            return
+        is_key = level.is_item_start and kind == "name" and level.bracket in {"", "{"}
+        if is_key and (level.assigned is None or self._is_before_value(match)):
+            self._end_assigned(level)
+            level.key, level.is_item_start = match, False
+            level.has_environment |= match[0] in _ENVIRONMENTS
+            return
+        key, level.key, level.is_item_start = level.key, None, False
+        if key is not None and (kind == "is" or match[0] == "{"):
+            level.assigned = self._assigned(level, key)
+            if kind == "is":
+                return
+        if level.assigned is not None and not _PRIORITY.fullmatch(match[0]):
+            level.assigned.tokens += 1
+            level.assigned.word = self._word(match) if kind == "text" else None
+        elif level.is_environment and match[0] == ".":  # `...others` of JavaScript
+            level.environment = {name: self._unknown(setting) for name, setting in level.environment.items()}
+
+    def _is_before_value(self, match: re.Match[str]) -> bool:
+        return re.match(r"\s*[=:{]", self.source.text[match.end() : match.end() + 8]) is not None
+
+    def _assigned(self, level: _Level, key: re.Match[str]) -> _Assigned | None:
+        owner, _, name = key[0].rpartition(".")
+        is_environment = name in _ENVIRONMENTS
+        is_variable = level.is_environment or owner.rpartition(".")[2] in _ENVIRONMENTS
+        if not is_environment and not (is_variable and _VARIABLE.fullmatch(name)):
+            return None
+        return _Assigned(*key.span(), name, owner, settings={} if is_environment else None)
+
+    def _end_assigned(self, level: _Level) -> None:
+        """Note what an item assigns; unknown if the value is an expression."""
+        assigned, level.assigned, level.key = level.assigned, None, None
+        if assigned is None:
+            return
+        settings = assigned.settings
+        if settings is None:
+            start, end = self.source.at[assigned.start], self.source.at[assigned.end - 1] + 1
+            word = placeholders.filled(assigned.word) if assigned.word is not None else None
+            word = word or Word(None, start, end, assigned.name, "expression")
+            settings = {assigned.name: Setting(assigned.name, word, start, word.end, "code")}
+        if assigned.tokens != 1:
+            settings = {name: self._unknown(setting) for name, setting in settings.items()}
+        if assigned.settings is None:
+            self.reading.settings += settings.values()
+            is_own = assigned.owner == "environment" or level.is_environment  # not `other.environment.A`
+        else:
+            is_own = not assigned.owner
+        if is_own:
+            level.environment |= settings
+
+    @staticmethod
+    def _unknown(setting: Setting) -> Setting:
+        return replace(setting, value=replace(setting.value, value=None, why="expression"))
 
     def _word(self, match: re.Match[str]) -> Word:
         size = len(match[1])
@@ -215,20 +301,15 @@ class _Code:
             level.words.append(placeholders.filled(word))
         elif level.name and level.bracket != "(":
             level.values.setdefault(level.name, (placeholders.filled(word),))
-            is_set = level.is_environment or level.owner.rpartition(".")[2] in _ENVIRONMENTS
-            if is_set and _VARIABLE.fullmatch(level.name):
-                start = self.source.at[level.name_start]
-                setting = Setting(level.name, placeholders.filled(word), start, word.end, "code")
-                self.reading.settings.append(setting)
-                if level.is_environment or "." not in level.owner:  # not `other.environment.A`
-                    level.environment[level.name] = setting
 
     def within_blocks(self, launch: WrittenLaunch) -> WrittenLaunch:
         """The launch with the environment of the blocks that it is in."""
         environment = dict(launch.environment)
-        for start, end, settings in self.blocks:
+        for start, end, level in self.blocks:
             if start <= launch.start < end:
-                environment = settings | environment
+                environment = level.environment | environment
+                if level.bracket == "(":
+                    break
         if len(environment) == len(launch.environment):
             return launch
         return replace(launch, environment=environment, gpus=gpus.seen(environment, launch.given))
@@ -257,10 +338,13 @@ class _Code:
         elif level.bracket == "{":
             self.texts |= {f"{outer.name}.{name}": words[0] for name, words in level.values.items() if words}
             self._command(level.values)
-            if level.is_environment and not outer.owner:
-                outer.environment |= level.environment
-            elif level.environment:
-                self.blocks.append((self.source.at[level.begin], self.source.at[end - 1] + 1, level.environment))
+        if level.is_environment and outer.assigned is not None and outer.assigned.settings is not None:
+            outer.assigned.settings |= level.environment
+        elif level.environment or (level.bracket == "(" and level.has_environment):
+            self.blocks.append((self.source.at[level.begin], self.source.at[end - 1] + 1, level))
+        if outer.bracket == "(" and level.has_environment:
+            outer.environment |= level.environment
+            outer.has_environment = True
         if outer.bracket == "[":
             outer.pending = (level.begin, end)
 
