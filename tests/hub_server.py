@@ -47,6 +47,8 @@ class StandInHub:
     ignores_ranges: bool = False
     status: int = 0
     """Status of every answer; 0 for the right one."""
+    page: bytes = b""
+    """Every answer, like that of a captive portal; empty for the right one."""
     address: str = ""
     cdn: str = ""
     """Address of the other host, which has the weight files; empty if they are on the same."""
@@ -68,7 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
         port = str(self.server.server_port)  # type: ignore[attr-defined]
         hub.requests.append((port, self.command, path, self.headers.get("Authorization")))
         time.sleep(hub.delay_s)
-        if hub.status:
+        if hub.page:
+            self._send(200, hub.page, {"Content-Type": "text/html"})
+        elif hub.status:
             self._send(hub.status, b"{}")
         elif api := _API.fullmatch(path):
             self._model(api[1], api[2] or "main")

@@ -195,6 +195,56 @@ def test_a_gated_or_missing_model_is_one_line(hub: StandInHub) -> None:
 
 
 @one_host
+@pytest.mark.parametrize(
+    ("content", "base"),
+    [
+        (b'{"base_model_name_or_path": "Qwen/Qwen3-8B", "peft_type": "LORA"}', "Qwen/Qwen3-8B"),
+        (b'{"base_model_name_or_path": "/data/a model"}', "its base model"),
+        (b'{"base_model_name_or_path": null}', "its base model"),
+        (b"[", "its base model"),
+    ],
+)
+def test_an_adapter_names_its_base(hub: StandInHub, content: bytes, base: str) -> None:
+    """A LoRA repository has no config.json; its adapter_config.json names the model to plan."""
+    hub.models[NAME] = StandInModel({"adapter_config.json": content, "adapter_model.safetensors": b""})
+    assert _refused() == f"{NAME}: an adapter of {base} (adapter_config.json); plan {base} with --enable-lora"
+
+
+@one_host
+def test_a_diffusers_pipeline_is_named(hub: StandInHub) -> None:
+    """It was converted from nothing, so no other model is asked for."""
+    hub.models[NAME] = StandInModel({"model_index.json": b"{}"})
+    assert _refused() == (
+        f"{NAME}: a diffusers pipeline (model_index.json); vllm serve loads language models with a config.json"
+    )
+
+
+@one_host
+def test_an_unreadable_hub_is_explained_without_class_names(hub: StandInHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A captive portal's page, an address without https://, and a closed port, each with what to check."""
+    hub.models[NAME] = model()
+    hub.page = b"<html>Sign in</html>"
+    portal = _refused()
+    assert "cannot be read: its answer is not the Hub's, as behind a captive portal or proxy; check the net" in portal
+    monkeypatch.setattr(constants, "ENDPOINT", "foo")
+    scheme = _refused()
+    assert "HF_ENDPOINT is no address of the Hub; begin it with https://, or unset it" in scheme
+    with pytest.raises(InputError) as refused:
+        hub_files._in_time(lambda _: _connect_to_closed_port(), NAME, "127.0.0.1:1")
+    closed = str(refused.value)
+    assert "127.0.0.1:1 cannot be read (Connection refused); check the network and" in closed
+    assert not re.search(r"\w(?:Error|Protocol)\b", portal + scheme + closed)
+
+
+def _connect_to_closed_port() -> model_cache.CachedModel:
+    """Fail as the client does."""
+    from huggingface_hub import utils
+
+    utils.get_session().get("http://127.0.0.1:1", timeout=5)
+    raise AssertionError("unreachable")
+
+
+@one_host
 def test_a_near_name_is_suggested(hub: StandInHub) -> None:
     """A name that neither the Hub nor the catalog has, also if the Hub cannot be read."""
     with pytest.raises(InputError, match=r"Qwen/Qwen3-8BB: unknown model.*similar: Qwen/Qwen3-8B"):
@@ -335,7 +385,7 @@ def test_a_slow_or_cut_off_server_is_one_line(hub: StandInHub, monkeypatch: pyte
     hub.models[NAME] = model()
     monkeypatch.setattr(hub_files, "_DEADLINE_S", 1.5)
     hub.cuts = "model.safetensors"
-    assert re.search("127.0.0.1:.* cannot be read .*; check the network and HF_ENDPOINT", _refused())
+    assert re.search(r"127.0.0.1:\d+ cannot be read(?: \(.*\))?; check the network and HF_ENDPOINT", _refused())
     hub.cuts, hub.drips = "", True
     begin = time.monotonic()
     assert "did not send the model's files in 1.5 s" in _refused()

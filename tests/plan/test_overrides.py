@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan import actual, planner
 from vllm_runbooks.plan.budget import subject
 
@@ -60,6 +62,19 @@ def test_a_scaled_context_is_the_models_own(release: str, options: dict[str, Any
         "Qwen/Qwen2.5-7B-Instruct", "H100-80GB", vllm=release, options={**options, "max_model_len": 131_073}
     )
     assert beyond.limits[0].startswith("--max-model-len 131073 is more than the 131072 tokens")
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "line"),
+    [
+        ("Qwen/Qwen3-8B", 3, "gpus: must be text, such as '2xH100'; got 3"),
+        (None, "H100", "name: must be text, such as 'Qwen/Qwen3-8B'; got None"),
+    ],
+)
+def test_an_argument_of_another_type_is_one_line(name: Any, gpus: Any, line: str) -> None:
+    """In Python too, a wrong argument is an error that names it and an example."""
+    with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
+        planner.plan_model(name, gpus)
 
 
 def test_a_scaling_of_an_unknown_type_is_uncertain() -> None:

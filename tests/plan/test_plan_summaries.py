@@ -584,6 +584,16 @@ def test_an_unknown_quantization_is_named_without_a_smaller_checkpoint(tmp_path:
     assert not any("4-bit checkpoint" in line for line in lines)
 
 
+def test_a_speech_model_keeps_its_audio() -> None:
+    """The only encoder of Voxtral is for audio, so no change rejects it; videos of Qwen2.5-Omni may be rejected."""
+    speech = shown("mistralai/Voxtral-Mini-3B-2507", "RTX4090")
+
+    assert "Profiling 1 audio clip of 131,072 tokens runs out of memory before" in speech[1]
+    assert "at any gpu_memory_utilization: its activation needs 5128.00 MiB, in" in " ".join(speech)
+    assert "--limit-mm-per-prompt" not in "\n".join(speech)
+    assert "videos are rejected" in "\n".join(shown("Qwen/Qwen2.5-Omni-7B", "RTX4090"))
+
+
 def test_more_gpus_than_are_searched_are_the_answer() -> None:
     """The weights of Kimi-K3 need more than the 64 T4s that --find gpus tries, and the answer says so first."""
     text = summaries.summarize(planner.find(planner.request("moonshotai/Kimi-K3", "T4", vllm=VLLM), "gpus")).sentence

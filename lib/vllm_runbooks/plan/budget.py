@@ -756,6 +756,7 @@ class _GpuBudget:
         step = middle or worst
         if step is None:
             return
+        fix = f"; limit {encoder.modality}s: --limit-mm-per-prompt '{{\"{encoder.modality}\": 0}}'"
         share, room = (shares[1], left.expected) if middle is not None else (shares[2], left.low)
         mine.add(
             False if middle is not None else None,
@@ -763,9 +764,8 @@ class _GpuBudget:
             f"{'runs' if middle is not None else 'may run'} out of memory before the KV cache is sized, at any "
             f"gpu_memory_utilization: its {step.what} needs {tried(step.size) / 2**20:.2f} MiB, in total "
             f"{_gib(int(step.live * (1 + share)))} with {share:.0%} fragmentation, and {_gib(room)} is left next to "
-            f"{_gib(self._band('weights').expected)} of weights on {self.device.name}; "
-            f"limit {encoder.modality}s: --limit-mm-per-prompt "
-            f"'{{\"{encoder.modality}\": 0}}'",
+            f"{_gib(self._band('weights').expected)} of weights on {self.device.name}"
+            f"{'' if encoder.is_essential else fix}",
         )
 
     def _check_cache(self, mine: _Problems) -> None:

@@ -67,6 +67,8 @@ class EncoderProfile:
     """Largest sum of the tensors during the encoder's run, inputs and outputs so far among them."""
     steps: tuple[ProfiledStep, ...]
     source: str
+    is_essential: bool = False
+    """Whether the model is of no use without the modality: its only encoder is for audio."""
 
     @property
     def kept(self) -> int:
@@ -728,7 +730,7 @@ def _fused_attention(size: int, run: _TowerRun, alive: float) -> Held:
 def _plain_network(wide: float, alive: float, copies: int = 1) -> Held:
     yield "first projection of the network", wide, alive
     for done in range(1, copies + 1):
-        yield "its activation", wide, alive + done * wide
+        yield "activation", wide, alive + done * wide
 
 
 def _gated_network(size: int, wide: float, alive: float, *, keeps: bool) -> Held:
@@ -840,7 +842,7 @@ def _projector(run: _TowerRun, held: float) -> Held:
     """Two layers to the text's width; every patch goes through them."""
     middle = run.sizes.out / run.shards
     yield "first projection to the text's width", middle, held
-    yield "its activation", middle, held + middle
+    yield "activation", middle, held + middle
     yield "second projection to the text's width", run.sizes.out, held + middle
 
 
@@ -868,7 +870,7 @@ def _llama4_tensors(run: _TowerRun) -> Held:
 def _gemma4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     # The tower is transformers' own: not split over GPUs, with separate gate and up projections.
-    for done, what in enumerate(("gate projection", "its activation", "up projection", "product of both")):
+    for done, what in enumerate(("gate projection", "activation", "up projection", "product of both")):
         yield what, sizes.wide, 4 * sizes.size + done * sizes.wide
 
 
@@ -919,7 +921,7 @@ def _minimax_m3_tensors(run: _TowerRun) -> Held:
     yield "query and key apart", 2 * part, 2 * sizes.size + 3 * part
     yield "attention's output", part, 2 * sizes.size + 5 * part
     yield "first projection of the network", wide, 3 * sizes.size
-    yield "its activation", wide, 2 * sizes.size + wide
+    yield "activation", wide, 2 * sizes.size + wide
     # Every patch is projected to the text's width before four of them are merged.
     yield from _projector(run, sizes.size)
 
@@ -1352,4 +1354,7 @@ def profile(
         if not (ask.images or ask.videos):
             return Unprofiled(_NO_ITEMS, is_known=True)
         return Unprofiled("the largest image, which preprocessor_config.json has", is_known=False)
-    return _profile(sizes, ask, processor)
+    made = _profile(sizes, ask, processor)
+    if isinstance(made, EncoderProfile):
+        made = replace(made, is_essential=made.modality == "audio" and len(shape.encoders) == 1)
+    return made

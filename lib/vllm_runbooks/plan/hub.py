@@ -15,7 +15,7 @@ import re
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
@@ -44,6 +44,8 @@ _MAX_SHARDS = 2000
 _PARALLEL = 8
 _MAX_LISTING = 8_000_000
 """Bytes of ModelScope's list of a repository's files."""
+_ADAPTER = "adapter_config.json"
+_DIFFUSERS = "model_index.json"
 _MASTER = "master"
 """ModelScope's default revision."""
 
@@ -144,6 +146,10 @@ def _fetched(name: str, revision: str, environment: Mapping[str, str]) -> Cached
     from huggingface_hub import constants
 
     endpoint = model_cache.modelscope(environment) or constants.ENDPOINT
+    if not endpoint.startswith(("https://", "http://")):
+        raise _UnreachableError(
+            f"{name}: unknown model, and HF_ENDPOINT is no address of the Hub; begin it with https://, or unset it"
+        )
     return _in_time(lambda until: _download(name, revision, endpoint, until), name, _host(endpoint))
 
 
@@ -195,9 +201,23 @@ def _explained(error: Exception, name: str, hub: str) -> InputError:
         return kind(f"{name}: {hub} answered with HTTP {status}{how}")
     if isinstance(error, NotStoredError) or (isinstance(error, OSError) and error.filename):
         return InputError(f"{name}: its files cannot be stored: {error}")
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return _UnreachableError(
+            f"{name}: unknown model, and {hub} cannot be read: its answer is not the Hub's, as behind a captive portal "
+            "or proxy; check the network, or pass a folder with its config.json"
+        )
     variable = "HF_ENDPOINT" if hub == _host(constants.ENDPOINT) else "MODELSCOPE_DOMAIN"
     how = f"check the network and {variable}, or pass a folder with its config.json"
-    return _UnreachableError(f"{name}: unknown model, and {hub} cannot be read ({type(error).__name__}); {how}")
+    return _UnreachableError(f"{name}: unknown model, and {hub} cannot be read{_reason(error)}; {how}")
+
+
+def _reason(error: BaseException | None) -> str:
+    """The operating system's words for an error or its cause, in parentheses; empty if there are none."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno is not None and error.strerror:
+            return f" ({error.strerror.removeprefix(f'[Errno {error.errno}] ')})"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _host(endpoint: str) -> str:
@@ -246,7 +266,8 @@ def _download(name: str, revision: str, endpoint: str, until: float) -> CachedMo
     if not model_cache.is_commit(commit):
         raise InputError(f"{name}: {_host(endpoint)} sent no commit for revision {revision}")
     if "config.json" not in sizes:
-        raise InputError(f"{name}: the repository has no config.json; pass the model that it was converted from")
+        what = _without_config(sizes, lambda file: _read(address(file), model_cache.MAX_CONFIG, until))
+        raise InputError(f"{name}: {what}")
     root = model_cache.our_cache()
     folder = model_cache.place(name, root) / "snapshots" / commit
     for file in ("config.json", *(f"{other}.json" for other in OTHER_FILES), checkpoints.INDEX):
@@ -273,6 +294,20 @@ def _download(name: str, revision: str, endpoint: str, until: float) -> CachedMo
         reference.parent.mkdir(parents=True, exist_ok=True)
         store(reference, commit)
     return CachedModel(folder, commit, is_ours=True)
+
+
+def _without_config(files: Collection[str], content: Callable[[str], bytes]) -> str:
+    """What a repository without config.json is, and what to plan instead."""
+    if _DIFFUSERS in files:
+        return f"a diffusers pipeline ({_DIFFUSERS}); vllm serve loads language models with a config.json"
+    if _ADAPTER not in files:
+        return "the repository has no config.json; pass the model that it was converted from"
+    try:
+        base = json.loads(content(_ADAPTER))["base_model_name_or_path"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        base = None
+    model = base if isinstance(base, str) and model_cache.is_hub_id(base) else "its base model"
+    return f"an adapter of {model} ({_ADAPTER}); plan {model} with --enable-lora"
 
 
 def _weight_files(name: str, folder: Path, sizes: Mapping[str, int | None]) -> list[str]:

@@ -471,7 +471,7 @@ class _Out:
 
     def _modality(self) -> _Change | None:
         profiled = self.now.encoder
-        if profiled is None:
+        if profiled is None or profiled.is_essential:
             return None
         # Users without videos lose nothing; without images the model is a different one.
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]

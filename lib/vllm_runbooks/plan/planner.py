@@ -203,6 +203,9 @@ def request(
 
     if access not in tuple(hub.HubAccess):
         raise InputError(f"access: {access!r} is unknown; use {', '.join(hub.HubAccess)}")
+    for what, given, kind, example in (("name", name, str | Path, "Qwen/Qwen3-8B"), ("gpus", gpus, str, "2xH100")):
+        if not isinstance(given, kind):
+            raise InputError(f"{what}: must be text, such as {example!r}; got {given!r:.50}")
     where = hub.HubAccess(access)
 
     def named(model_name: str, settled: Mapping[str, Any]) -> PlannedModel:
