@@ -28,6 +28,7 @@ from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.plan.remedies import PlanRemedy, RemedyKind
 from vllm_runbooks.plan.render import plans as render_plans
 from vllm_runbooks.plan.render import summaries
+from vllm_runbooks.plan.render import words as plan_words
 from vllm_runbooks.reading.arguments.as_typed import as_option
 
 LLAMA = ("meta-llama/Llama-3.3-70B-Instruct", "4xL40S")
@@ -722,6 +723,37 @@ def test_a_log_is_compared_in_the_same_form(capsys: pytest.CaptureFixture[str]) 
     assert "FOR CALIBRATION" in run(capsys, *words, "--explain")[1]
     document = json.loads(run(capsys, *words, "--format", "json")[1])
     assert (document["verdict"], document["summary"]) == ("AS PLANNED", lines[1].strip())
+
+
+def test_a_log_without_a_gpu_is_not_compared_silently(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first lines say that the KV cache, which needs the GPU's memory, is not compared, and what to add."""
+    status, out, _ = run(capsys, "plan", "--from-log", "gpt-oss-gemma-a100-four-starts")
+    first = " ".join(out.split("\n\n")[0].split())
+
+    assert status == 0
+    assert first.startswith("AS PLANNED ")
+    assert first.endswith("within the planned range; KV cache not compared: use --gpus.")
+
+
+@in_one_test(
+    ("compared", "sentence"),
+    [
+        ({}, "1 reported value is within the planned range"),
+        ({"cache": (None, 4.9)}, "1 reported value is within the planned range; KV cache not compared"),
+        ({"cache": (4.8, 4.9)}, "2 reported values are within the planned range"),
+        ({"cache": (4.8, None)}, "1 reported value is within the planned range"),
+        ({"missing": ("the launch options: the log does not print them; use --command",)},
+         "1 reported value is within the planned range; KV cache not compared: use --command"),
+        ({"cache": (4.8, 4.9), "missing": ("x; use --gpus",)}, "2 reported values are within the planned range"),
+    ],
+)  # fmt: skip
+def test_a_comparison_names_a_kv_cache_that_it_lacks(compared: dict[str, Any], sentence: str) -> None:
+    """If the plan or the log lacks its inputs, with the option that supplies them."""
+    weights = ComparedTerm("weights", 1.0, 0.9, 1.1, 1.0, "")
+    planned, actual = compared.get("cache", (None, None))
+    terms = (weights, ComparedTerm("kv_cache", planned, planned, planned, actual, ""))
+    comparison = PlanComparison(terms, None, compared.get("missing", ()))
+    assert str(plan_words.compared_headline(comparison)) == f"as planned: {sentence}"
 
 
 @in_one_test(

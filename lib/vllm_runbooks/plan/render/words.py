@@ -386,9 +386,17 @@ def compared_headline(compared: PlanComparison) -> Headline:
     both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
     if not both:
         return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
-    return Headline(
-        "as planned", f"{both} reported {'values are' if both != 1 else 'value is'} within the planned range"
-    )
+    within = f"{both} reported {'values are' if both != 1 else 'value is'} within the planned range"
+    return Headline("as planned", "; ".join([within, *_without_cache(compared)]))
+
+
+def _without_cache(compared: PlanComparison) -> list[str]:
+    """That the KV cache is not compared, and the option that a comparison needs; empty if it is, or none is printed."""
+    advice = [reason.rpartition("; ")[2] for reason in compared.missing if "; use --" in reason][:1]
+    caches = [term for term in compared.terms if term.name == "kv_cache" and term.actual_gib is not None]
+    if any(term.planned_gib is not None for term in caches) or not (caches or advice):
+        return []
+    return [": ".join(["KV cache not compared", *advice])]
 
 
 def compared_cells(term: ComparedTerm) -> list[str]:
