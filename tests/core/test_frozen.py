@@ -24,6 +24,7 @@ BUILT_UP = {
     "reading.documents.starts.ContainerOptions",
     "reading.documents.magics.Lines",
     "reading.documents.python_scopes._Scope",
+    "reading.documents.quoted_code._Assigned",
     "reading.documents.quoted_code._Level",
     "reading.documents.starts.DocumentReading",
     "reading.shell.run._Branches",
