@@ -202,7 +202,7 @@ def test_every_gpu_and_model_has_a_page_with_its_source() -> None:
     for name in specs.texts:
         assert "\nSource: " in pages[spec_pages.model_address(name).replace(".html", ".md")]
     assert '<th scope="rowgroup" colspan="6">Common</th>' in pages["models/index.md"]
-    assert '70B-Instruct</a></td><td data-head="Format">16-bit<' in pages["models/index.md"]
+    assert 'Yi-34B-Chat</a></td><td data-head="Format">16-bit<' in pages["models/index.md"]
     for folder, names, common in (
         ("models", list(specs.texts), model_fits.COMMON_MODELS),
         ("gpus", [gpu.name for gpu in specs.table.gpus], model_fits.COMMON_GPUS),
