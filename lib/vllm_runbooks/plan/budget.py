@@ -90,10 +90,12 @@ class PlannedModel:
         if not absent:
             return ""
         first, last, count = absent[0], absent[-1], len(absent)
-        which = (
-            f"layers {first} to {last}" if last - first == count - 1 > 0 else f"{count} layers from layer {first} on"
-        )
-        which = f"layer {first}" if count == 1 else which
+        if count == 1:
+            which = f"layer {first}"
+        elif last - first == count - 1:
+            which = f"layers {first} to {last}"
+        else:
+            which = f"{count} layers from layer {first} on"
         return f"the checkpoint lacks {which} of the {self.shape.layers} in config.json; vLLM may fail to load it"
 
 

@@ -92,7 +92,7 @@ def base_of(name: str, specs: Specs) -> tuple[ModelFile, QuantizedName] | None:
 def _is_misspelled(stem: str, base: str) -> bool:
     """Whether a name is almost that of a model of the same organization, as `Qwen/Qwen-3-8B`."""
     (organization, _, last), (own, _, known) = (name.casefold().rpartition("/") for name in (stem, base))
-    return organization == own and last != known.removesuffix("-bf16") and last != known
+    return organization == own and last not in (known, known.removesuffix("-bf16"))
 
 
 def refusal(name: str) -> str:

@@ -48,9 +48,13 @@ def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, .
     )
 
 
+def _method(shape: Shape, settings: LaunchSettings) -> str | None:
+    """Method of quantization, of the launch or of the checkpoint."""
+    return settings.quantization or (shape.quantization.method if shape.quantization else None)
+
+
 def _not_on_rocm(shape: Shape, settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    stored = shape.quantization
-    method = settings.quantization or (stored.method if stored else None)
+    stored, method = shape.quantization, _method(shape, settings)
     gpu = next((device.name for device in devices if device.is_rocm), None)
     version = settings.version
     bits = {form.bits for _, form in stored.formats} if stored is not None and method == "modelopt" else set()
@@ -66,8 +70,7 @@ def _without_dtype(shape: Shape, settings: LaunchSettings, devices: Sequence[Dev
     old = [device for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM]
     names, version = sorted({device.name for device in old}), settings.version
     is_half = shape.model_type not in start_rules(settings.key)[0].no_half
-    stored = shape.quantization
-    method = settings.quantization or (stored.method if stored else None)
+    method = _method(shape, settings)
     types = support.load(version).activation_types(method) if method is not None else None
     is_float = types is None or "float32" in types
     advice = "; set --dtype half" if is_half else "; set --dtype float32" if is_float else ""

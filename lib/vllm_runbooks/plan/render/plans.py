@@ -286,7 +286,7 @@ def html(record: Viewed) -> str:
 def details_html(record: Plan | Layouts, first: Plan | None = None) -> str:
     """One memory chart and the layouts as HTML, those that do not fit folded: for a page whose summary is above."""
     shown = visible(_details_of_page(record, first))
-    return plan_words.on_cpus(shown) if plan_words.is_on_cpus(record.gpus) else shown
+    return plan_words.for_devices(shown, record.gpus)
 
 
 def _details_of_page(record: Plan | Layouts, first: Plan | None) -> str:

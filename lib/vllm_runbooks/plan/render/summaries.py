@@ -130,7 +130,7 @@ def summarize(
         more=rest_step([*parts, "memory per GPU", "sources"], again),
         table=_table(remedies) if remedies else None,
     )
-    return plan_words.on_cpus(summary) if plan_words.is_on_cpus(answer.gpus) else summary
+    return plan_words.for_devices(summary, answer.gpus)
 
 
 def with_text(answer: Plan | Layouts, remedies: Sequence[PlanRemedy], summary: Summary) -> Plan | Layouts:
@@ -146,7 +146,7 @@ def with_text(answer: Plan | Layouts, remedies: Sequence[PlanRemedy], summary: S
         run=RunCommand(command, number, _checks(plan)) if command and plan is not None else None,
         notes=tuple(PlanNote(step.name.lower(), step.text, step.command or None) for step in summary.steps),
     )
-    return plan_words.on_cpus(told) if plan_words.is_on_cpus(answer.gpus) else told
+    return plan_words.for_devices(told, answer.gpus)
 
 
 def _best(answer: Plan | Layouts) -> Plan | None:
@@ -425,7 +425,7 @@ def _servers_comment(plan: Plan, count: int) -> str:
     size = len(first)
     if first != [str(number) for number in range(size)] or port is None or len(plan.gpus) > 1:
         comment = f"# Server 1 of {count}; the others use other GPUs and ports."
-        return plan_words.on_cpus(comment) if plan_words.is_on_cpus(plan.gpus) else comment
+        return plan_words.for_devices(comment, plan.gpus)
     devices = ",".join(str(size + number) for number in range(size))
     more = ", and so on" if count > 2 else ""
     return f"# Server 1 of {count}. Server 2: CUDA_VISIBLE_DEVICES={devices} and --port {int(port[1]) + 1}{more}."

@@ -54,6 +54,11 @@ def is_on_cpus(gpus: Sequence[PlannedGpu]) -> bool:
     return bool(gpus) and gpus[0].vendor == "cpu"
 
 
+def for_devices(record: _Record, gpus: Sequence[PlannedGpu]) -> _Record:
+    """The record of a plan on these GPUs; on hosts without GPUs, its texts name CPUs."""
+    return on_cpus(record) if is_on_cpus(gpus) else record
+
+
 def on_cpus(record: _Record) -> _Record:
     """Texts of a record that name CPUs where they name GPUs; commands and names stay as they are."""
     made: Any = record
